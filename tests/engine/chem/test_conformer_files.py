@@ -35,9 +35,9 @@ def read(path: Path) -> list[HeavyConformer]:
 def test_an_sdf_has_a_conformer_per_record(tmp_path: Path) -> None:
     path = tmp_path / "many.sdf"
     path.write_text(to_sdf([embedded("OCC", 2), embedded("C[C@H](N)C(=O)O")]))
-    found = read(path)
-    assert [item.smiles for item in found if not item.problem] == ["CCO", "CCO", "C[C@H](N)C(=O)O"]
-    assert [item.source for item in found] == [f"record {number} of many.sdf" for number in (1, 2, 3)]
+    items = read(path)
+    assert [item.smiles for item in items if not item.problem] == ["CCO", "CCO", "C[C@H](N)C(=O)O"]
+    assert [item.source for item in items] == [f"record {number} of many.sdf" for number in (1, 2, 3)]
 
 
 @pytest.mark.parametrize("key", ["", "C(C)O", "[CH3][CH2][OH]", "[H]OCC"])
@@ -82,17 +82,17 @@ def parquet(path: Path, **columns: list[object]) -> Path:
 @pytest.mark.parametrize("xyz", [FLAT, np.reshape(FLAT, (3, 3)).tolist()], ids=["flat", "in threes"])
 def test_a_parquet_row_is_a_conformer(tmp_path: Path, xyz: list[object]) -> None:
     path = parquet(tmp_path / "a.parquet", smiles=["OCC"], xyz=[xyz], weight=[0.25], other=[1])
-    (found,) = read(path)
-    assert (found.smiles, found.weight) == ("CCO", 0.25)
-    assert found.xyz[2].tolist() == [0.0, 0.0, 0.0]  # the oxygen, first in the file's SMILES
+    (item,) = read(path)
+    assert (item.smiles, item.weight) == ("CCO", 0.25)
+    assert item.xyz[2].tolist() == [0.0, 0.0, 0.0]  # the oxygen, first in the file's SMILES
 
 
 def test_rows_that_cannot_be_used_are_left_out(tmp_path: Path) -> None:
     path = parquet(tmp_path / "a.pq", smiles=["CCO", "CC", "C1C", None], xyz=[FLAT, FLAT, FLAT, FLAT])
-    found = read(path)
-    assert [bool(item.problem) for item in found] == [False, True, True, True]
-    assert "its xyz are no x, y, z" in found[1].problem
-    assert found[2].source == "row 3 of a.pq"
+    items = read(path)
+    assert [bool(item.problem) for item in items] == [False, True, True, True]
+    assert "its xyz are no x, y, z" in items[1].problem
+    assert items[2].source == "row 3 of a.pq"
 
 
 # --- refused --------------------------------------------------------------------------------------------------------
@@ -125,8 +125,8 @@ def test_a_parquet_column_of_another_kind_is_named_or_not_read(tmp_path: Path, c
             with pytest.raises(FileError, match="is no whole Parquet file"):
                 read(path)
         else:
-            (found,) = read(path)
-            assert found.weight is None and (not found.problem) == (column == "weight")
+            (item,) = read(path)
+            assert item.weight is None and (not item.problem) == (column == "weight")
 
 
 def unpickled(*paths: Path, **more: Any) -> list[HeavyConformer]:
@@ -140,17 +140,17 @@ def test_each_shape_is_read_by_one_process(tmp_path: Path) -> None:
         write(tmp_path / "geom.p", geom("CCC", 2), 2),
         write(tmp_path / "unnamed.p", geom("OCC", 1, is_named=False), 0),
     ]
-    found = [item for item in unpickled(*files) if not item.problem]
-    assert [(item.key, item.smiles, item.weight) for item in found] == [
+    items = [item for item in unpickled(*files) if not item.problem]
+    assert [(item.key, item.smiles, item.weight) for item in items] == [
         *[("CCO", "CCO", None)] * 2,
         *[("CCN", "CCN", None)] * 2,
         ("CCC", "CCC", 0.75),
         ("CCC", "CCC", 0.25),
         ("", "CCO", 0.75),
     ]
-    assert found[1].source == "conformer 2 of 'CCO' in references.pickle"
+    assert items[1].source == "conformer 2 of 'CCO' in references.pickle"
     expected = Chem.RemoveHs(conformers("CCO", 2)[1]).GetConformer().GetPositions()
-    assert np.allclose(found[1].xyz, expected, atol=1e-5)  # a pickle of RDKit holds single precision
+    assert np.allclose(items[1].xyz, expected, atol=1e-5)  # a pickle of RDKit holds single precision
 
 
 def test_a_molecule_that_cannot_be_used_is_left_out(tmp_path: Path) -> None:

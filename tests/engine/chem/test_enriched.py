@@ -114,9 +114,9 @@ def with_xyz(smiles: str, xyz: list[tuple[float, float, float]]) -> Chem.Mol:
     return mol
 
 
-def check_round_trip(one: Molecule, seed: int, form: NumberFormat) -> None:
-    mol = with_conformer(one, seed, scale=2.0)
-    written = encode(Chem.RenumberAtoms(mol, random.Random(seed).sample(range(one.atoms), one.atoms)), form)
+def check_round_trip(molecule: Molecule, seed: int, form: NumberFormat) -> None:
+    mol = with_conformer(molecule, seed, scale=2.0)
+    written = encode(Chem.RenumberAtoms(mol, random.Random(seed).sample(range(molecule.atoms), molecule.atoms)), form)
     decoded = decode(written.text)
     assert decoded.numbers == written.numbers
     assert decoded.smiles == written.smiles
@@ -125,7 +125,7 @@ def check_round_trip(one: Molecule, seed: int, form: NumberFormat) -> None:
     xyz = mol.GetConformer().GetPositions()
     expected = {tuple(format_number(value, form) for value in row): atom for atom, row in enumerate(xyz)}
     atoms = [expected[triple] for triple in decoded.numbers]
-    assert sorted(atoms) == list(range(one.atoms))
+    assert sorted(atoms) == list(range(molecule.atoms))
     check_same_bonds(decoded, Chem.RenumberAtoms(mol, atoms))
 
 
@@ -146,18 +146,18 @@ def test_molecules_of_every_kind_and_shipped_ones_survive() -> None:
 
 @pytest.mark.soak
 @given(molecules(), seeds())
-def test_any_spelling_of_a_molecule_decodes(one: Molecule, seed: int) -> None:
+def test_any_spelling_of_a_molecule_decodes(molecule: Molecule, seed: int) -> None:
     """Models do not always write the canonical SMILES; any SMILES with blocks is enriched text."""
-    spelling = Chem.MolToRandomSmilesVect(one.mol, 1, randomSeed=seed % 2**31)[0]
+    spelling = Chem.MolToRandomSmilesVect(molecule.mol, 1, randomSeed=seed % 2**31)[0]
     atoms = [piece.text for piece in split_smiles(spelling) if piece.is_atom]
     if any(atom.startswith("[") and atom[1:-1] in "BCNOPSFI" for atom in atoms):
         return  # it has no enriched form in this spelling
-    numbers = random_triples(one.atoms, seed)
+    numbers = random_triples(molecule.atoms, seed)
     text = enriched_text(spelling, tuple(map(descriptor, atoms)), numbers)
     decoded = decode(f"[CONFORMER]{text}[/CONFORMER]")
     assert decoded.smiles == spelling
     assert decoded.numbers == numbers
-    assert same_graph(decoded.mol, one.mol)
+    assert same_graph(decoded.mol, molecule.mol)
 
 
 @pytest.mark.parametrize(

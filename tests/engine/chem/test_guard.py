@@ -23,12 +23,12 @@ TARTARIC = "OC(=O)[C@H](O)[C@@H](O)C(=O)O"  # its own mirror image: right by a s
 SMILES = ("C/C=C/[C@@H](O)c1ccncc1", "C[S@](=O)c1ccccc1", "C1CCCCC1Cl", TARTARIC, "CC(C)(C)[N+](=O)[O-]")
 
 
-def places_of(smiles: str, seed: int = 1) -> np.ndarray:
+def xyz_of(smiles: str, seed: int = 1) -> np.ndarray:
     return np.array(reference_conformers(parse_smiles(smiles), seed=seed).GetConformer().GetPositions())
 
 
-def verdicts(guard: MoleculeGuard, places: np.ndarray) -> list[guards.WrongPlace]:
-    return [wrong for atom in range(len(places)) for wrong in guard.wrong_places(places, atom)]
+def verdicts(guard: MoleculeGuard, xyz: np.ndarray) -> list[guards.WrongPlace]:
+    return [wrong for atom in range(len(xyz)) for wrong in guard.wrong_places(xyz, atom)]
 
 
 @pytest.mark.soak
@@ -39,13 +39,13 @@ def test_what_passes_atom_by_atom_is_right_and_what_is_wrong_is_caught(smiles: s
     guard, rng = MoleculeGuard(molecule.mol), np.random.default_rng(3)
     kept = wrong = 0
     for number in range(sized(12, 100)):
-        places = places_of(smiles, number % 5) + rng.normal(0, 0.04 * (number % 6), (molecule.atoms, 3))
-        places *= [-1 if number % 4 == 3 else 1, 1, 1]
+        xyz = xyz_of(smiles, number % 5) + rng.normal(0, 0.04 * (number % 6), (molecule.atoms, 3))
+        xyz *= [-1 if number % 4 == 3 else 1, 1, 1]
         mol = Chem.Mol(molecule.mol)
-        add_conformer(mol, places)
-        places = np.trunc(places * 1e4) / 1e4  # as the text will have it
+        add_conformer(mol, xyz)
+        xyz = np.trunc(xyz * 1e4) / 1e4  # as the text will have it
         verdict = judge_answer(encode(mol).text, molecule.mol)
-        passes = not verdicts(guard, places)
+        passes = not verdicts(guard, xyz)
         is_right = verdict.geometry_right is not False and verdict.stereo_right is not False
         assert is_right or not passes, verdict.failed
         assert passes or not is_right or smiles == TARTARIC
@@ -55,7 +55,7 @@ def test_what_passes_atom_by_atom_is_right_and_what_is_wrong_is_caught(smiles: s
 
 def test_each_check_names_the_atoms_that_it_was_made_of() -> None:
     smiles = "C[C@H](N)C(=O)O"
-    guard, right = MoleculeGuard(parse_smiles(smiles).mol), places_of(smiles)
+    guard, right = MoleculeGuard(parse_smiles(smiles).mol), xyz_of(smiles)
     assert verdicts(guard, right) == []
     stretched, mirrored, crushed = right.copy(), right * [-1, 1, 1], right.copy()
     stretched[2] = right[1] + 2 * (right[2] - right[1])
@@ -70,12 +70,12 @@ def test_each_check_names_the_atoms_that_it_was_made_of() -> None:
 def test_only_the_checks_that_are_asked_for_are_made(check: Any) -> None:
     smiles = "F/C=C/c1ccccc1"
     collapsed = np.random.default_rng(0).normal(0, 1, (9, 3))
-    found = {wrong.check for wrong in verdicts(MoleculeGuard(parse_smiles(smiles).mol, (check,)), collapsed)}
-    assert found == {check}
+    checks = {wrong.check for wrong in verdicts(MoleculeGuard(parse_smiles(smiles).mol, (check,)), collapsed)}
+    assert checks == {check}
 
 
 def test_a_hydrogen_of_the_text_is_not_asked_for() -> None:
-    guard, right = MoleculeGuard(parse_smiles("[2H]C(C)=O").mol), places_of("[2H]C(C)=O")
+    guard, right = MoleculeGuard(parse_smiles("[2H]C(C)=O").mol), xyz_of("[2H]C(C)=O")
     assert [guard.wrong_places(right, atom) for atom in range(len(right))] == [[]] * len(right)
 
 

@@ -28,12 +28,12 @@ def test_each_task_is_judged_once_and_against_the_molecule_that_was_asked() -> N
 def test_what_hangs_is_stopped_and_what_dies_is_named_and_the_rest_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judges, "_judging", scripted)
     texts = ["a", "hang", "b", "die", "c", "d"]
-    found = list(judged((JudgeTask(key, text, "") for key, text in enumerate(texts)), workers=2, limit_s=1.0))
-    assert sorted(task.key for task, _ in found) == list(range(6))
-    checks = {task.text: [failure.check for failure in verdict.failed] for task, verdict in found}
+    results = list(judged((JudgeTask(key, text, "") for key, text in enumerate(texts)), workers=2, limit_s=1.0))
+    assert sorted(task.key for task, _ in results) == list(range(6))
+    checks = {task.text: [failure.check for failure in verdict.failed] for task, verdict in results}
     assert checks == {"a": [], "b": [], "c": [], "d": [], "hang": [TIME], "die": [CRASH]}
-    assert all(verdict == ANSWER for task, verdict in found if len(task.text) == 1)
-    of_hanging = next(verdict for task, verdict in found if task.text == "hang")
+    assert all(verdict == ANSWER for task, verdict in results if len(task.text) == 1)
+    of_hanging = next(verdict for task, verdict in results if task.text == "hang")
     assert of_hanging.geometry_right is None
     assert of_hanging.failed[0].detail == "stopped after 1 s"
 

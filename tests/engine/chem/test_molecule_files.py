@@ -42,7 +42,7 @@ def rows_of(path: Path, column: str | None = None) -> list[tuple[int, str]]:
 
 
 def as_table(smiles: Sequence[str], delimiter: str) -> bytes:
-    text, rows = io.StringIO(newline=""), [(7, one, 'a\n,;"b"') for one in smiles]
+    text, rows = io.StringIO(newline=""), [(7, smi, 'a\n,;"b"') for smi in smiles]
     csv.writer(text, delimiter=delimiter).writerows([("id", "SMILES", "name"), *rows])
     return text.getvalue().encode("utf-8-sig")
 
@@ -54,12 +54,12 @@ def parquet_bytes(table: pa.Table, **options: object) -> bytes:
 
 
 WRITERS: dict[str, Callable[[Sequence[str]], bytes]] = {
-    ".smi": lambda smiles: "".join(f"{one} a name\n" for one in smiles).encode(),
-    ".txt": lambda smiles: ("smiles\n" + "".join(f"{one}\té的\r\n" for one in smiles)).encode(),
+    ".smi": lambda smiles: "".join(f"{smi} a name\n" for smi in smiles).encode(),
+    ".txt": lambda smiles: ("smiles\n" + "".join(f"{smi}\té的\r\n" for smi in smiles)).encode(),
     ".csv": lambda smiles: as_table(smiles, ","),
     ".tsv": lambda smiles: as_table(smiles, "\t"),
     "": lambda smiles: as_table(smiles, ";"),
-    ".jsonl": lambda smiles: "".join(json.dumps({"name": 7, "smiles": one}) + "\n" for one in smiles).encode(),
+    ".jsonl": lambda smiles: "".join(json.dumps({"name": 7, "smiles": smi}) + "\n" for smi in smiles).encode(),
     ".parquet": lambda smiles: parquet_bytes(pa.table({"smiles": pa.array(smiles, "string")})),
 }
 
@@ -120,16 +120,16 @@ def test_what_cannot_be_used_is_skipped_with_its_reason(tmp_path: Path, case: st
     name, content, expected = SKIPPED[case]
     molecules, skipped = read_molecule_file(written(tmp_path, content, name))
     assert len(molecules) in (1, 2)
-    assert [one.line for one in skipped] == [line for line, _ in expected]
-    for one, (_, reason) in zip(skipped, expected, strict=True):
-        assert re.search(reason, one.error) and one.error.isprintable()
+    assert [row.line for row in skipped] == [line for line, _ in expected]
+    for row, (_, reason) in zip(skipped, expected, strict=True):
+        assert re.search(reason, row.error) and row.error.isprintable()
 
 
 def test_the_limit_counts_what_can_be_used_and_what_follows_is_not_read(tmp_path: Path) -> None:
     path = written(tmp_path, b"smiles,name\n,a\nC,b\nC1CC,c\nCC,d\nnonsense,e\nCCC,f\n\0\n", "a.csv")
     molecules, skipped = read_molecule_file(path, limit=2)
     assert [molecule.smiles for molecule in molecules] == ["C", "CC"]
-    assert [one.line for one in skipped] == [2, 4]
+    assert [row.line for row in skipped] == [2, 4]
     with pytest.raises(FileError, match="line 8 is binary"):
         read_molecule_file(path, limit=99)
 
@@ -186,7 +186,7 @@ def test_any_damage_gives_molecules_or_the_named_error(tmp_path: Path, suffix: s
     try:
         molecules, skipped = read_molecule_file(path)
         assert molecules
-        messages = [one.error for one in skipped]
+        messages = [row.error for row in skipped]
     except FileError as error:
         messages = [str(error)]
     assert all(message.isprintable() for message in messages)

@@ -86,8 +86,8 @@ def cip_labels(items: object) -> str:
 def test_a_named_molecule_is_what_its_name_says(name: str, formula: str, centres: str, bonds: str) -> None:
     mol = parse_smiles(load_named()[name]).mol
     rdCIPLabeler.AssignCIPLabels(mol)
-    found = rdMolDescriptors.CalcMolFormula(mol, separateIsotopes=True, abbreviateHIsotopes=True)
-    assert (found, cip_labels(mol.GetAtoms()), cip_labels(mol.GetBonds())) == (formula, centres, bonds)
+    computed = rdMolDescriptors.CalcMolFormula(mol, separateIsotopes=True, abbreviateHIsotopes=True)
+    assert (computed, cip_labels(mol.GetAtoms()), cip_labels(mol.GetBonds())) == (formula, centres, bonds)
 
 
 def test_cisplatin_is_cis() -> None:

@@ -18,17 +18,17 @@ HARD = "[NH4+].[Cl-] C[N+](C)(C)CC(=O)[O-] [13CH3]c1c[nH]c2ccccc12 [2H]OC F[B-](
 
 def legacy(smiles: str) -> str:
     """Each atom with a block behind it, and hydrogens of their own around it."""
-    places = itertools.count()
+    numbers = itertools.count()
 
     def block(atom: str) -> str:
-        xyz = f"<{next(places) * 0.7:.4f},-1.25,0.3333>"
+        xyz = f"<{next(numbers) * 0.7:.4f},-1.25,0.3333>"
         return f"[H{xyz}]" if atom == "[H]" else atom + xyz
 
-    return ATOM.sub(lambda found: block(found[0]), smiles)
+    return ATOM.sub(lambda match: block(match[0]), smiles)
 
 
 def enriched(smiles: str) -> str:
-    return ATOM.sub(lambda found: f"[{found[0].strip('[]')}]<0.1,-1.25,0.3333>", smiles)
+    return ATOM.sub(lambda match: f"[{match[0].strip('[]')}]<0.1,-1.25,0.3333>", smiles)
 
 
 def with_hydrogens(smiles: str) -> str:

@@ -69,14 +69,14 @@ def shuffled(mol: Chem.Mol, seed: int) -> Chem.Mol:
 @pytest.mark.parametrize("smiles", MOLECULES)
 def test_equal_to_rdkits_own_search(smiles: str) -> None:
     mol = ensemble(smiles)
-    for one, other in [(0, 1), (1, 2), (2, 0)]:
-        theirs = rdMolAlign.GetBestRMS(Chem.Mol(mol), Chem.Mol(mol), one, other)
-        assert best(mol, mol, one, other) == pytest.approx(theirs, abs=1e-5)
+    for i, j in [(0, 1), (1, 2), (2, 0)]:
+        theirs = rdMolAlign.GetBestRMS(Chem.Mol(mol), Chem.Mol(mol), i, j)
+        assert best(mol, mol, i, j) == pytest.approx(theirs, abs=1e-5)
 
 
-def best(probe: Chem.Mol, reference: Chem.Mol, one: int = 0, other: int = 0, **more: int) -> float:
+def best(probe: Chem.Mol, reference: Chem.Mol, i: int = 0, j: int = 0, **more: int) -> float:
     """Of two conformers by their numbers."""
-    return float(rmsd_matrix(probe, reference, **more)[0][one, other])
+    return float(rmsd_matrix(probe, reference, **more)[0][i, j])
 
 
 @given(smiles=st.sampled_from(MOLECULES), turn=SEEDS, order=SEEDS)
@@ -110,24 +110,24 @@ def test_hydrogens_do_not_count_and_few_atoms_are_enough() -> None:
 
 def test_a_bounded_search_says_so_and_gives_an_upper_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     mol = ensemble("CC(C)(C)c1cc(C(C)(C)C)cc(C(C)(C)C)c1", 2)
-    found = {most: rmsd_matrix(mol, mol, max_matches=most) for most in (1296, 1295, 1)}
-    assert [is_complete for _, is_complete in found.values()] == [True, False, False]
-    whole, cut, first = (values[0, 1] for values, _ in found.values())
+    results = {most: rmsd_matrix(mol, mol, max_matches=most) for most in (1296, 1295, 1)}
+    assert [is_complete for _, is_complete in results.values()] == [True, False, False]
+    whole, cut, first = (values[0, 1] for values, _ in results.values())
     assert first >= cut >= whole
     monkeypatch.setattr(rmsd, "_BLOCK", 100)  # blocks of matches are searched together
-    np.testing.assert_array_equal(rmsd_matrix(mol, mol, max_matches=1296)[0], found[1296][0])
+    np.testing.assert_array_equal(rmsd_matrix(mol, mol, max_matches=1296)[0], results[1296][0])
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "second"),
     [
         ("CCO", "COC"), ("CCO", "CCN"), ("CC=O", "CCO"), ("CC(=O)O", "CC(=O)[O-]"), ("CCO", "CCO.O"),
         ("[13CH3]CO", "CCO"), ("c1ccccc1", "C1CCCCC1"),
     ],
 )  # fmt: skip
-def test_different_graphs_are_refused_by_name(one: str, other: str) -> None:
+def test_different_graphs_are_refused_by_name(first: str, second: str) -> None:
     with pytest.raises(GraphMismatchError, match="different graphs"):
-        rmsd_matrix(ensemble(one, 1), ensemble(other, 1))
+        rmsd_matrix(ensemble(first, 1), ensemble(second, 1))
 
 
 @pytest.mark.soak
@@ -136,13 +136,13 @@ def test_best_rotations_of_random_points(heap: str) -> None:
     """By Newton's steps where they are sure, else by singular values: both as Horn has it."""
     rng = np.random.default_rng(7)
     scales = {"flat": [1, 1, 0], "line": [1, 0, 0], "point": [0, 0, 0]}
-    one, other = rng.normal(size=(2, sized(50, 500), 6, 3)) * scales.get(heap, 1)
+    probes, references = rng.normal(size=(2, sized(50, 500), 6, 3)) * scales.get(heap, 1)
     if heap == "mirrored":
-        other = one * [1, 1, -1]
-    found = rmsd._least(one[:5], other, np.arange(6)[None])
-    expected = [[horn(probe, reference) for reference in other] for probe in one[:5]]
-    np.testing.assert_allclose(found, expected, atol=1e-7)
-    np.testing.assert_allclose(rmsd._least(one[:5], one[:5], np.arange(6)[None]).diagonal(), 0, atol=1e-12)
+        references = probes * [1, 1, -1]
+    values = rmsd._least(probes[:5], references, np.arange(6)[None])
+    expected = [[horn(probe, reference) for reference in references] for probe in probes[:5]]
+    np.testing.assert_allclose(values, expected, atol=1e-7)
+    np.testing.assert_allclose(rmsd._least(probes[:5], probes[:5], np.arange(6)[None]).diagonal(), 0, atol=1e-12)
 
 
 # --- the baseline's conformers: medoids against a search of all choices -----------------------------------------------
@@ -163,11 +163,11 @@ def test_points_in_heaps_have_one_medoid_per_heap(seed: int) -> None:
 
 
 def test_as_many_as_were_asked_for_and_always_the_same() -> None:
-    one, other = clustered_conformers(FLEXIBLE, 3), clustered_conformers(FLEXIBLE, 3)
-    assert one.GetNumConformers() == 3
-    assert rmsd_matrix(one, other)[0].min(axis=0).max() == pytest.approx(0, abs=1e-9)
+    first, again = clustered_conformers(FLEXIBLE, 3), clustered_conformers(FLEXIBLE, 3)
+    assert first.GetNumConformers() == 3
+    assert rmsd_matrix(first, again)[0].min(axis=0).max() == pytest.approx(0, abs=1e-9)
     of_seed = reference_conformers(FLEXIBLE, 15)
-    assert rmsd_matrix(one, of_seed)[0].min() > 0.001
+    assert rmsd_matrix(first, of_seed)[0].min() > 0.001
 
 
 # --- superposing: on a reference, and on the nearest one of an ensemble -----------------------------------------------
@@ -178,12 +178,12 @@ def test_as_many_as_were_asked_for_and_always_the_same() -> None:
 def test_the_moved_copy_lies_where_the_best_rmsd_is(seed: int) -> None:
     many = ensemble("CC(F)[C@H](O)CN", 4, seed=1)  # without symmetry: one order of its atoms
     order = np.random.default_rng(seed).permutation(many.GetNumAtoms()).tolist()
-    probe, ids = Chem.RenumberAtoms(turned(many, seed), order), [one.GetId() for one in many.GetConformers()]
+    probe, ids = Chem.RenumberAtoms(turned(many, seed), order), [conf.GetId() for conf in many.GetConformers()]
     reference, before = Chem.Mol(many, confId=ids[0]), probe.GetConformer().GetPositions()
-    copy, found = superpose(probe, reference, probe_conf=ids[-1])
-    assert found == pytest.approx(least_rmsd(Chem.Mol(probe, confId=ids[-1]), reference), abs=1e-5)
+    copy, value = superpose(probe, reference, probe_conf=ids[-1])
+    assert value == pytest.approx(least_rmsd(Chem.Mol(probe, confId=ids[-1]), reference), abs=1e-5)
     gaps = copy.GetConformer().GetPositions() - reference.GetConformer().GetPositions()[order]
-    assert np.sqrt((gaps**2).sum(axis=1).mean()) == pytest.approx(found, abs=1e-5)
+    assert np.sqrt((gaps**2).sum(axis=1).mean()) == pytest.approx(value, abs=1e-5)
     assert copy.GetNumConformers() == 1
     assert (probe.GetConformer().GetPositions() == before).all()
 
@@ -194,8 +194,8 @@ def test_the_nearest_one_is_at_the_least_rmsd_and_named_by_its_id() -> None:
         conformer.SetId(100 - number)
     for identity in [conformer.GetId() for conformer in many.GetConformers()]:
         probe = shuffled(turned(Chem.Mol(many, confId=identity), 3), 3)
-        found, value = nearest(probe, many)
+        nearest_id, value = nearest(probe, many)
         assert value == pytest.approx(0, abs=1e-6)
-        assert least_rmsd(probe, Chem.Mol(many, confId=found)) == pytest.approx(value, abs=1e-6)
+        assert least_rmsd(probe, Chem.Mol(many, confId=nearest_id)) == pytest.approx(value, abs=1e-6)
     with pytest.raises(GraphMismatchError):
         nearest(many, ensemble("CC", 1))

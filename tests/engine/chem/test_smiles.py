@@ -156,8 +156,8 @@ def test_messages_of_concurrent_parses_do_not_mix() -> None:
         return text, caught.value.reason
 
     with ThreadPoolExecutor(4) as pool:
-        for text, said in pool.map(reason, list(bad) * 30):
-            assert bad[text] in said
+        for text, message in pool.map(reason, list(bad) * 30):
+            assert bad[text] in message
 
 
 # --- the same graph -------------------------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ def test_a_graph_is_the_same_however_it_is_written(molecule: Molecule, seed: int
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "second"),
     [
         ("C[C@H](N)O", "C[C@@H](N)O"),
         ("F/C=C/F", "F/C=C\\F"),
@@ -185,8 +185,8 @@ def test_a_graph_is_the_same_however_it_is_written(molecule: Molecule, seed: int
         ("O=c1cc[nH]cc1", "Oc1ccncc1"),  # tautomers are other graphs
     ],
 )
-def test_different_graphs_differ(one: str, other: str) -> None:
-    left, right = Chem.MolFromSmiles(one), Chem.MolFromSmiles(other)
+def test_different_graphs_differ(first: str, second: str) -> None:
+    left, right = Chem.MolFromSmiles(first), Chem.MolFromSmiles(second)
     assert same_graph(left, right) is same_graph(right, left) is False
     assert graph_key(left) != graph_key(right)
 

@@ -104,12 +104,12 @@ def test_a_flat_centre_and_a_nearly_planar_one() -> None:
 
 
 def test_the_order_of_the_answers_atoms_is_free() -> None:
-    asked = parse_smiles("C[C@H](N)C(=O)N[C@@H](CO)/C=C/c1ccccc1")
-    conformer = reference_conformers(asked)
+    molecule = parse_smiles("C[C@H](N)C(=O)N[C@@H](CO)/C=C/c1ccccc1")
+    conformer = reference_conformers(molecule)
     order = np.random.default_rng(1).permutation(conformer.GetNumAtoms()).tolist()
     shuffled = Chem.RenumberAtoms(conformer, order)
-    assert judge_stereo(asked.mol, shuffled) == judge_stereo(asked.mol, conformer)
-    assert judge_stereo(asked.mol, Chem.AddHs(shuffled, addCoords=True)).right is True
+    assert judge_stereo(molecule.mol, shuffled) == judge_stereo(molecule.mol, conformer)
+    assert judge_stereo(molecule.mol, Chem.AddHs(shuffled, addCoords=True)).right is True
     with pytest.raises(GraphMismatchError, match="another molecule"):
         judge_stereo(parse_smiles("C[C@H](N)O").mol, conformer)
 
@@ -121,19 +121,19 @@ def test_right_conformers_pass_and_mirrored_ones_are_caught() -> None:
         for entry in load_molecule_set(MOLECULES, tag="stereo"):
             if "@SP" in entry.smiles:  # metals' own kinds of stereo are not judged
                 continue
-            asked = parse_smiles(entry.smiles).mol
-            whole, settings = Chem.AddHs(asked), rdDistGeom.ETKDGv3()
+            mol = parse_smiles(entry.smiles).mol
+            whole, settings = Chem.AddHs(mol), rdDistGeom.ETKDGv3()
             settings.randomSeed, settings.maxIterations = 7, 5
             rdDistGeom.EmbedMultipleConfs(whole, CONFORMERS, settings)
-            flipped = Chem.Mol(asked)
+            flipped = Chem.Mol(mol)
             for atom in flipped.GetAtoms():
                 atom.InvertChirality()
-            is_chiral = Chem.CanonSmiles(Chem.MolToSmiles(flipped)) != Chem.CanonSmiles(Chem.MolToSmiles(asked))
+            is_chiral = Chem.CanonSmiles(Chem.MolToSmiles(flipped)) != Chem.CanonSmiles(Chem.MolToSmiles(mol))
             for conformer in whole.GetConformers():
-                one = Chem.RemoveHs(Chem.Mol(whole, confId=conformer.GetId()))
-                assert judge_stereo(asked, one).right is True, entry.smiles
+                heavy = Chem.RemoveHs(Chem.Mol(whole, confId=conformer.GetId()))
+                assert judge_stereo(mol, heavy).right is True, entry.smiles
                 judged_right += 1
                 if conformer.GetId() == 0 and is_chiral:
-                    assert judge_stereo(asked, moved(one, MIRROR)).right is False, entry.smiles
+                    assert judge_stereo(mol, moved(heavy, MIRROR)).right is False, entry.smiles
                     chiral += 1
     assert judged_right > CONFORMERS * MOLECULES / 2 and chiral > MOLECULES / 3

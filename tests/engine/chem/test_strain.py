@@ -25,9 +25,9 @@ def embedded(smiles: str, scale: float = 1.0, *, mmff: bool = False) -> Chem.Mol
 
 
 def strain(mol: Chem.Mol) -> Strain:
-    found = strain_of(mol)
-    assert found is not None
-    return found
+    result = strain_of(mol)
+    assert result is not None
+    return result
 
 
 def test_a_relaxed_conformer_has_none_and_a_stretched_one_has_much() -> None:
@@ -94,9 +94,9 @@ def test_xtb_goes_downhill_to_a_minimum(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setitem(sys.modules, "tblite.interface", module)
     mol = Chem.MolFromSmiles("O=S=O")
     add_conformer(mol, bent := np.array([[1.2, 0.9, 0.0], [0.0, 0.0, 0.0], [-1.4, 0.8, 0.0]]))
-    found = strain_of(mol, "gfn2-xtb")
-    assert found is not None
-    assert found.field == "GFN2-xTB"
+    result = strain_of(mol, "gfn2-xtb")
+    assert result is not None
+    assert result.field == "GFN2-xTB"
     start = HarmonicCalculator("", np.array([]), bent * BOHR_PER_ANG, 0.0, 0).get("energy")
     assert isinstance(start, float)
-    assert found.kcal == pytest.approx(start * KCAL_PER_HARTREE, abs=0.2)  # three points can all lie 3 bohr apart
+    assert result.kcal == pytest.approx(start * KCAL_PER_HARTREE, abs=0.2)  # three points can all lie 3 bohr apart

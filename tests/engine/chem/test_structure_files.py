@@ -44,16 +44,16 @@ def test_sdf_round_trip(tmp_path: Path, smiles: str) -> None:
     mol = reference_conformers(parse_smiles(smiles), 2)
     back = read_molecules(written(tmp_path, to_sdf([("Ibuprofen (S)-2 µ $$ <b>", mol)])))
     assert len(back) == 2  # a record a conformer
-    for conformer, one in zip(mol.GetConformers(), back, strict=True):
-        assert same_graph(one, mol)
-        np.testing.assert_allclose(one.GetConformer().GetPositions(), conformer.GetPositions(), atol=6e-5)
-        assert [atom.GetSymbol() for atom in one.GetAtoms()] == [atom.GetSymbol() for atom in mol.GetAtoms()]
+    for conformer, record in zip(mol.GetConformers(), back, strict=True):
+        assert same_graph(record, mol)
+        np.testing.assert_allclose(record.GetConformer().GetPositions(), conformer.GetPositions(), atol=6e-5)
+        assert [atom.GetSymbol() for atom in record.GetAtoms()] == [atom.GetSymbol() for atom in mol.GetAtoms()]
 
 
 def test_line_endings_and_marks_of_other_systems(tmp_path: Path) -> None:
     text = to_sdf([("é", mol) for mol in MOLS.values()], [{"a": "1"}, {"a": "2"}])
     variants = (text.replace("\n", "\r\n"), text.replace("\n", "\r"), "\ufeff" + text, text + "\n\n  \n")
-    for variant in (*(one.encode() for one in variants), text.encode("latin-1")):
+    for variant in (*(form.encode() for form in variants), text.encode("latin-1")):
         mols = read_molecules(written(tmp_path, variant))
         assert [mol.GetNumAtoms() for mol in mols] == [3, 3, 6, 6]
 
@@ -109,11 +109,11 @@ def test_damage_is_named_with_file_and_record(tmp_path: Path, name: str) -> None
 
 def test_text_that_is_not_ascii_survives_next_to_damage(tmp_path: Path) -> None:
     # RDKit cuts its messages in the middle of a character, and its logging then fails with a SystemError.
-    for place in range(len(BLOCK.splitlines())):
+    for index in range(len(BLOCK.splitlines())):
         lines = BLOCK.splitlines()
-        lines[place] = "é" * 40
+        lines[index] = "é" * 40
         path = written(tmp_path, GOOD + "\n".join(lines) + "\n$$$$\n")
-        if place < 3:  # title, program and comment
+        if index < 3:  # title, program and comment
             assert len(read_molecules(path)) == 2
         else:
             with pytest.raises(FileError, match="record 2 "):

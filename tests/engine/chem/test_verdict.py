@@ -23,17 +23,17 @@ def text_of(smiles: str, *, mirrored: bool = False) -> str:
     return encode(mol).text
 
 
-def asked(smiles: str) -> Chem.Mol:
+def mol_of(smiles: str) -> Chem.Mol:
     return parse_smiles(smiles).mol
 
 
 @pytest.mark.parametrize("smiles", [ALANINE, "F/C=C/Cl", "C[C@H](O)[C@@H](N)C"])
 def test_a_right_conformer_fails_nothing_and_its_mirror_image_its_centres(smiles: str) -> None:
-    right, mirrored = (judge_answer(text_of(smiles, mirrored=side), asked(smiles)) for side in (False, True))
+    right, mirrored = (judge_answer(text_of(smiles, mirrored=side), mol_of(smiles)) for side in (False, True))
     assert right.failed == ()
     assert right.stereo_right is right.geometry_right is right.is_usable(True) is True
     if "@" in smiles:
-        centres = [atom.GetIdx() for atom in asked(smiles).GetAtoms() if "@" in atom.GetSmarts()]
+        centres = [atom.GetIdx() for atom in mol_of(smiles).GetAtoms() if "@" in atom.GetSmarts()]
         assert [(failure.check, failure.detail) for failure in mirrored.failed] == [(STEREO, "mirrored")] * len(centres)
         assert sorted(failure.atoms[0] for failure in mirrored.failed) == centres
         assert mirrored.stereo_sites_right == 0
@@ -48,13 +48,13 @@ def test_without_a_molecule_that_was_asked_the_texts_own_is_judged() -> None:
 
 
 def test_text_that_does_not_read_names_its_block_and_is_judged_in_nothing() -> None:
-    verdict = judge_answer("[C]<0.0000,0.0000,0.0000>[O]<1.4000,0.0x00,0.0000>", asked("CO"))
+    verdict = judge_answer("[C]<0.0000,0.0000,0.0000>[O]<1.4000,0.0x00,0.0000>", mol_of("CO"))
     assert [(failure.check, failure.atoms) for failure in verdict.failed] == [(LOADED, (1,))]
     assert verdict.stereo_right is verdict.geometry_right is None
 
 
 def test_another_molecule_is_named_and_its_geometry_judged() -> None:
-    verdict = judge_answer(text_of("CCN"), asked(ALANINE))
+    verdict = judge_answer(text_of("CCN"), mol_of(ALANINE))
     assert [failure.check for failure in verdict.failed] == [GRAPH]
     assert verdict.stereo_right is None
     assert verdict.geometry_right is True
@@ -62,7 +62,7 @@ def test_another_molecule_is_named_and_its_geometry_judged() -> None:
 
 def test_atoms_are_those_of_the_text_where_it_is_in_another_order_and_has_hydrogens() -> None:
     text = "[H]<-1.0000,0.0000,0.0000>[O]<0.0000,0.0000,0.0000>[C]<1.4000,0.0000,0.0000>[C]<9.0000,0.0000,0.0000>"
-    verdict = judge_answer(text, asked("CCO"))
+    verdict = judge_answer(text, mol_of("CCO"))
     bonds = [failure.atoms for failure in verdict.failed if failure.check == "bond_lengths"]
     assert bonds == [(2, 3)]
 
@@ -90,7 +90,7 @@ def test_a_wrong_centre_that_an_untried_symmetry_might_put_right_is_neither_wron
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(stereo, "MOST_SYMMETRIES", 1)
-    right, mirrored = (judge_answer(text_of(ALANINE, mirrored=side), asked(ALANINE)) for side in (False, True))
+    right, mirrored = (judge_answer(text_of(ALANINE, mirrored=side), mol_of(ALANINE)) for side in (False, True))
     assert right.is_usable(True) is True
     assert (mirrored.stereo_right, mirrored.stereo_sites, mirrored.failed) == (None, 1, ())
     assert mirrored.is_usable(True) is False

@@ -14,19 +14,19 @@ DEMO_STORE = Store(Files(DEMO))
 Row = Mapping[str, Any]
 
 
-def sample_row(sample_id: int, **said: Any) -> dict[str, Any]:
+def sample_row(sample_id: int, **columns: Any) -> dict[str, Any]:
     usual = {"generation": 0, "smiles": "CO", "text": "", "issues": [], "passed": True, "decodes": True, "clean": True}
-    return {"sample_id": sample_id, **usual, **said}
+    return {"sample_id": sample_id, **usual, **columns}
 
 
-def block_row(sample_id: int, block: int, **said: Any) -> dict[str, Any]:
+def block_row(sample_id: int, block: int, **columns: Any) -> dict[str, Any]:
     usual = {"atom": block, "element": "C", "text": "1.0,2.0,3.0", "kinds": ["exact"], "junk_text": ""}
-    return {"sample_id": sample_id, "block": block, **usual, **said}
+    return {"sample_id": sample_id, "block": block, **usual, **columns}
 
 
-def step_row(sample_id: int, pos: int, **said: Any) -> dict[str, Any]:
+def step_row(sample_id: int, pos: int, **columns: Any) -> dict[str, Any]:
     usual = {"token_id": 5, "piece": "5", "role": "COPY", "forced": False, "rule": "anything", "rank_raw": 1}
-    return {"sample_id": sample_id, "pos": pos, **usual, **said}
+    return {"sample_id": sample_id, "pos": pos, **usual, **columns}
 
 
 def write_run(
@@ -52,5 +52,5 @@ def write_run(
 def demo_run(*parts: str) -> str:
     """The id of the demo's run that has all of these in it; of two under one LP that with the LP's own descriptors."""
     shipped = (entry for entry in DEMO_STORE.listing().entries if entry.row.get("label") == "ships with the project")
-    (found,) = (entry.id for entry in shipped if all(part in entry.id for part in ("demo-", *parts)))
-    return found
+    (run_id,) = (entry.id for entry in shipped if all(part in entry.id for part in ("demo-", *parts)))
+    return run_id

@@ -76,9 +76,9 @@ def test_bars_of_the_demo_have_their_samples(by: By) -> None:
 def test_axes_by_hand() -> None:
     """Qwen cuts each digit apart: x has 6 tokens, y and z one more for the comma before them."""
     tokenizer = load_tokenizer("qwen3")
-    found = axis_tokens([("[C]", "0.0000,0.0000,0.0000"), ("[C]", "-1.5,-12.25,3.1")], tokenizer)
-    assert found.tolist()[0] == [6, 7, 7]
-    assert found.tolist()[1] == [4, 6, 4]  # ",-" is one token, of the axis that it begins
+    tokens = axis_tokens([("[C]", "0.0000,0.0000,0.0000"), ("[C]", "-1.5,-12.25,3.1")], tokenizer)
+    assert tokens.tolist()[0] == [6, 7, 7]
+    assert tokens.tolist()[1] == [4, 6, 4]  # ",-" is one token, of the axis that it begins
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
@@ -91,10 +91,10 @@ def test_axes_add_up_to_the_block(name: str) -> None:
 
 @pytest.mark.parametrize("run_id", [demo_run("qwen", "group-v2.1"), demo_run("llama", "none")])
 def test_axes_of_the_demo_add_up_to_the_stored_drift(run_id: str) -> None:
-    found = axis_drifts(DEMO_STORE, run_facts(DEMO_STORE, run_id))
+    drifts = axis_drifts(DEMO_STORE, run_facts(DEMO_STORE, run_id))
     of_run = "FROM blocks WHERE run_id = $1 AND drift IS NOT NULL ORDER BY sample_id, block"
     rows = DEMO_STORE.rows(f"SELECT sample_id, drift {of_run}", [run_id])
-    assert sum(found[axis].to_numpy() for axis in AXES).tolist() == [row["drift"] for row in rows]
-    assert found["sample_id"].to_pylist() == [row["sample_id"] for row in rows]
+    assert sum(drifts[axis].to_numpy() for axis in AXES).tolist() == [row["drift"] for row in rows]
+    assert drifts["sample_id"].to_pylist() == [row["sample_id"] for row in rows]
     drawn = counted(DEMO_STORE, "axis", run_id)
     assert [sum(n for (name, _), n in drawn.items() if name == axis) for axis in AXES] == [len(rows)] * 3

@@ -38,15 +38,15 @@ def test_rows_and_rates_of_a_run_of_ones_own_are_stored(store: Store) -> None:
     judged = judge_run(store, "one", workers=1, progress=lambda done, samples: seen.append((done, samples)))
     assert judged.is_stored and not judged.not_finished
     assert seen == [(done, 6) for done in range(1, 7)]
-    known = store.rows("SELECT * FROM samples ORDER BY sample_id")
-    assert [row["geometry_right"] for row in known[:3]] == [True, False, None]
-    assert [row["usable"] for row in known[:3]] == [True, False, False]
-    assert known[0]["failed"] == []
-    assert (known[1]["failed"][0]["check"], known[1]["failed"][0]["atoms"]) == ("bond_lengths", [0, 1])
-    assert {known[3]["stereo_right"], known[4]["stereo_right"]} == {True, False}
+    rows = store.rows("SELECT * FROM samples ORDER BY sample_id")
+    assert [row["geometry_right"] for row in rows[:3]] == [True, False, None]
+    assert [row["usable"] for row in rows[:3]] == [True, False, False]
+    assert rows[0]["failed"] == []
+    assert (rows[1]["failed"][0]["check"], rows[1]["failed"][0]["atoms"]) == ("bond_lengths", [0, 1])
+    assert {rows[3]["stereo_right"], rows[4]["stereo_right"]} == {True, False}
     run = store.entry("one").row
     assert (run["judged"], run["stereo_judged"], run["stereo_right"]) == (6, 2, 1)
-    assert run["judged_with"].startswith("posebusters ") and "decodes" not in run and known[0]["text"] == GOOD
+    assert run["judged_with"].startswith("posebusters ") and "decodes" not in run and rows[0]["text"] == GOOD
     assert_whole(store)
 
 

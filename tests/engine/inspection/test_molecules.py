@@ -133,17 +133,17 @@ def test_the_demo_adds_up() -> None:
     table = sample_table(DEMO_STORE, [run.run_id for run in runs])
     assert table.num_rows == 64 * len(runs)
     of_run = table.group_by("run_id").aggregate([("bad_blocks", "sum"), ("cut_blocks", "sum"), ("junk_tokens", "sum")])
-    told = {row["run_id"]: row for row in of_run.to_pylist()}
+    sums = {row["run_id"]: row for row in of_run.to_pylist()}
     for run in runs:
-        assert told[run.run_id]["bad_blocks_sum"] == run.bad_blocks
-        assert told[run.run_id]["cut_blocks_sum"] == DEMO_STORE.entry(run.run_id).row["cut_blocks"]
-    junk = [told[demo_run("qwen", lp)]["junk_tokens_sum"] for lp in ("group-v2.1", "exact")]
+        assert sums[run.run_id]["bad_blocks_sum"] == run.bad_blocks
+        assert sums[run.run_id]["cut_blocks_sum"] == DEMO_STORE.entry(run.run_id).row["cut_blocks"]
+    junk = [sums[demo_run("qwen", lp)]["junk_tokens_sum"] for lp in ("group-v2.1", "exact")]
     assert junk[0] > junk[1] == 0
     for row in table.to_pylist():
-        known = [drift for drift in row["drifts"] if drift is not None]
+        drifts = [drift for drift in row["drifts"] if drift is not None]
         assert len(row["drifts"]) == row["blocks"]
-        assert row["drift"] == (sum(known) if known else None)
-        assert row["drift_max"] == max(known, default=None)
+        assert row["drift"] == (sum(drifts) if drifts else None)
+        assert row["drift_max"] == max(drifts, default=None)
 
 
 # --- judged samples by the worst that their text has ----------------------------------------------------------------
@@ -170,12 +170,12 @@ def test_a_sample_counts_once_under_the_worst_of_its_text(store: Store) -> None:
     write_run(store, "one", samples, blocks)
     answered = ask(store, "drift_damage", ["one"])
     rows = {(row["text"], row["what"].split()[0]): row for row in answered.tables["main"].to_pylist()}
-    assert [(text, rows[text, "geometry"]["samples"]) for text, what in rows if what == "geometry"] == [
+    assert [(text, rows[text, "geometry"]["samples"]) for text, check in rows if check == "geometry"] == [
         ("junk", 1), ("cut", 1), ("unverified", 1), ("clean", 2), ("other", 1),
     ]  # fmt: skip
     clean = rows["clean", "geometry"]
     assert clean["share"] == rows["clean", "stereo"]["share"] == 0.5
     assert (clean["low"], clean["high"]) == pytest.approx((0.0945, 0.9055), abs=1e-3)
-    assert {text: row["judged"] for (text, what), row in rows.items() if what == "stereo"} == {
+    assert {text: row["judged"] for (text, check), row in rows.items() if check == "stereo"} == {
         "junk": 0, "cut": 0, "unverified": 0, "clean": 2, "other": 0,
     }  # fmt: skip

@@ -35,17 +35,17 @@ def test_the_facts_are_the_sheets(store: Store) -> None:
 
 
 def test_tokenizer_and_format_come_as_far_as_they_can(store: Store) -> None:
-    told = [("qwen3", "demo-qwen", "final"), (None, "toy", None), ("/no/such/folder", "toy", "one")]
-    for number, (tokenizer, alias, step) in enumerate(told):
+    cases = [("qwen3", "demo-qwen", "final"), (None, "toy", None), ("/no/such/folder", "toy", "one")]
+    for number, (tokenizer, alias, step) in enumerate(cases):
         write_run(store, f"run{number}", [sample_row(0)], tokenizer=tokenizer, model_alias=alias, model_step=step)
-    known, unsaid, missing = (run_facts(store, f"run{number}") for number in range(3))
-    assert run_tokenizer(known)[0] is not None and run_tokenizer(known)[1] == ""
+    named, unsaid, missing = (run_facts(store, f"run{number}") for number in range(3))
+    assert run_tokenizer(named)[0] is not None and run_tokenizer(named)[1] == ""
     assert run_tokenizer(unsaid) == (None, "The run does not name its tokenizer.")
     assert run_tokenizer(missing)[0] is None and "not available here" in run_tokenizer(missing)[1]
-    assert number_format(known) == TRIMMED4
+    assert number_format(named) == TRIMMED4
     assert number_format(missing) == READ_FORMAT
     assert placeholder_of(run_facts(DEMO_STORE, demo_run("qwen", "group-v4.3"))) == "0.000,0.000,0.000"
-    assert placeholder_of(known) == DEFAULT_PLACEHOLDER
+    assert placeholder_of(named) == DEFAULT_PLACEHOLDER
 
 
 def test_a_folders_own_tokenizer_is_where_the_registry_says(
@@ -65,8 +65,8 @@ def test_the_format_is_that_of_the_runs_plan_or_import_before_the_models(store: 
     assert demo.form == number_format(demo) == TRIMMED4
     assert number_format(replace(demo, form=FIXED4)) == FIXED4
     (entry,) = (entry for entry in DEMO_STORE.listing().entries if entry.id == demo.run_id)
-    found = {"form": {"least_decimals": 0, "most_decimals": 4, "most_integer_digits": 3}}
-    assert number_format_of(replace(entry, sheet=found)) == SHORTEST4
+    sheet = {"form": {"least_decimals": 0, "most_decimals": 4, "most_integer_digits": 3}}
+    assert number_format_of(replace(entry, sheet=sheet)) == SHORTEST4
     damages: list[dict[str, Any]] = [{}, {"form": 4}, {"form": {"decimals": 4}}, {"form": {"least_decimals": 9}}]
     for damage in [*damages, {"plan": {"plan": []}}]:
         assert number_format_of(replace(entry, sheet=damage)) is None

@@ -39,36 +39,36 @@ TEXT = "[CONFORMER][C]<0.1,0.2,0.3>[O]<1.2345,-0.5,1.0>[/CONFORMER]"
 
 @pytest.mark.parametrize("run_id", RUNS)
 def test_the_alignment_says_what_is_stored(run_id: str) -> None:
-    found = inspect_sample(DEMO_STORE, run_id, 5)
-    assert found.alignment is not None and found.can_score
-    assert [row["kinds"] for row in found.blocks] == [list(block.kinds) for block in found.alignment.blocks]
+    inspected = inspect_sample(DEMO_STORE, run_id, 5)
+    assert inspected.alignment is not None and inspected.can_score
+    assert [row["kinds"] for row in inspected.blocks] == [list(block.kinds) for block in inspected.alignment.blocks]
     for name in ("atom", "text", "junk_text", "junk_tokens"):
-        assert [row[name] for row in found.blocks] == [getattr(block, name) for block in found.alignment.blocks]
-    written = [row for row in found.alignment.rows if row.pos is not None]
-    end = found.tokenizer.end_id if found.tokenizer else None
-    assert [row.token_id for row in written] == [id_ for id_ in found.sample["token_ids"] if id_ != end]
-    assert [row.forced for row in written] == found.sample["forced"][: len(written)]
-    assert found.alignment.text == found.sample["text"]
+        assert [row[name] for row in inspected.blocks] == [getattr(block, name) for block in inspected.alignment.blocks]
+    written = [row for row in inspected.alignment.rows if row.pos is not None]
+    end = inspected.tokenizer.end_id if inspected.tokenizer else None
+    assert [row.token_id for row in written] == [id_ for id_ in inspected.sample["token_ids"] if id_ != end]
+    assert [row.forced for row in written] == inspected.sample["forced"][: len(written)]
+    assert inspected.alignment.text == inspected.sample["text"]
 
 
 def test_steps_stand_by_position_with_the_pieces_of_what_was_likely() -> None:
-    found = inspect_sample(DEMO_STORE, demo_run("llama", "group-v2.1"), 3)
-    assert list(found.steps) == list(range(len(found.sample["token_ids"])))
-    assert found.tokenizer is not None and found.missing == ()
-    for pos, row in found.steps.items():
-        assert row["token_id"] == found.sample["token_ids"][pos]
-        assert all(one["piece"] == found.tokenizer.piece(one["token_id"]) for one in row["top_k"])
+    inspected = inspect_sample(DEMO_STORE, demo_run("llama", "group-v2.1"), 3)
+    assert list(inspected.steps) == list(range(len(inspected.sample["token_ids"])))
+    assert inspected.tokenizer is not None and inspected.missing == ()
+    for pos, row in inspected.steps.items():
+        assert row["token_id"] == inspected.sample["token_ids"][pos]
+        assert all(token["piece"] == inspected.tokenizer.piece(token["token_id"]) for token in row["top_k"])
 
 
 @pytest.mark.parametrize("number", range(0, 64, 21))
 def test_a_broken_answer_shows_the_atoms_that_it_has(number: int) -> None:
-    found = inspect_sample(DEMO_STORE, demo_run("qwen", "group-v4.3"), number)
-    whole = [row["atom"] for row in found.blocks if row["x"] is not None and row["z"] is not None]
-    assert "strict reader refuses" in found.why_no_conformer
-    assert list(found.conformer_atoms) == sorted(whole)
-    if found.conformer is not None:
-        assert found.conformer.GetNumAtoms() == len(whole)
-        assert "M  END" in Chem.MolToMolBlock(found.conformer)
+    inspected = inspect_sample(DEMO_STORE, demo_run("qwen", "group-v4.3"), number)
+    whole = [row["atom"] for row in inspected.blocks if row["x"] is not None and row["z"] is not None]
+    assert "strict reader refuses" in inspected.why_no_conformer
+    assert list(inspected.conformer_atoms) == sorted(whole)
+    if inspected.conformer is not None:
+        assert inspected.conformer.GetNumAtoms() == len(whole)
+        assert "M  END" in Chem.MolToMolBlock(inspected.conformer)
 
 
 def test_a_run_is_named_by_a_part_and_a_sample_by_its_number() -> None:
@@ -87,54 +87,54 @@ def test_tries_of_a_guard_are_read_where_they_were_kept(store: Store) -> None:
     ]
     rows = [sample_row(number, text=TEXT, redrawn_blocks=redrawn) for number, redrawn in enumerate((2, 3, 0))]
     write_run(store, "guarded", rows, [block_row(0, 0)], tries=tries, lp="guarded", tokenizer="qwen3")
-    found = inspect_sample(store, "guarded", 0)
-    assert found.tries[0] == ThrownText(range(1, 2), "clash", "0.9>")
-    assert found.tries[1:] == (ThrownText(range(2), "bonds", "0.5>[O]<1.0"), ThrownText(range(1, 2), "weighed", "0.8>"))
-    assert checks_by_block((one.blocks, one.check) for one in found.tries) == {1: ["clash", "bonds"], 0: ["bonds"]}
-    told = [" ".join(inspect_sample(store, "guarded", number).missing) for number in range(3)]
-    assert "redrawn 3 times" in told[1] and "redrawn" not in told[0] + told[2]
+    shown = inspect_sample(store, "guarded", 0)
+    assert shown.tries[0] == ThrownText(range(1, 2), "clash", "0.9>")
+    assert shown.tries[1:] == (ThrownText(range(2), "bonds", "0.5>[O]<1.0"), ThrownText(range(1, 2), "weighed", "0.8>"))
+    assert checks_by_block((text.blocks, text.check) for text in shown.tries) == {1: ["clash", "bonds"], 0: ["bonds"]}
+    reasons = [" ".join(inspect_sample(store, "guarded", number).missing) for number in range(3)]
+    assert "redrawn 3 times" in reasons[1] and "redrawn" not in reasons[0] + reasons[2]
 
 
 # --- imported -----------------------------------------------------------------------------------------------------
 def test_imported_text_is_cut_anew_and_says_so(tmp_path: Path) -> None:
     run_id = imported(tmp_path, document()).id
-    found = inspect_sample(store_in(tmp_path), run_id, 1)
-    assert not found.can_score and found.alignment is not None
-    assert found.alignment.text == found.sample["text"]
-    assert {row.forced for row in found.alignment.rows} == {None}
-    assert [list(block.kinds) for block in found.alignment.blocks] == [row["kinds"] for row in found.blocks]
-    assert "amen" in "".join(row.piece for row in found.alignment.rows if row.mark == "junk")
-    assert len(found.missing) == 2
-    assert found.conformer is not None and found.conformer_atoms == (0, 1)
-    assert found.blocks[2]["kinds"] == ["trailing_mark", "missing_z", "cut"]  # which only the file tells
-    inside = [row for row in found.alignment.rows if row.text_block == 2 and row.text_role == "FREE"]
-    assert [row for row in found.alignment.rows if row.mark == "cut"] == inside[-1:]
+    inspected = inspect_sample(store_in(tmp_path), run_id, 1)
+    assert not inspected.can_score and inspected.alignment is not None
+    assert inspected.alignment.text == inspected.sample["text"]
+    assert {row.forced for row in inspected.alignment.rows} == {None}
+    assert [list(block.kinds) for block in inspected.alignment.blocks] == [row["kinds"] for row in inspected.blocks]
+    assert "amen" in "".join(row.piece for row in inspected.alignment.rows if row.mark == "junk")
+    assert len(inspected.missing) == 2
+    assert inspected.conformer is not None and inspected.conformer_atoms == (0, 1)
+    assert inspected.blocks[2]["kinds"] == ["trailing_mark", "missing_z", "cut"]  # which only the file tells
+    inside = [row for row in inspected.alignment.rows if row.text_block == 2 and row.text_role == "FREE"]
+    assert [row for row in inspected.alignment.rows if row.mark == "cut"] == inside[-1:]
 
 
 def test_a_prompt_that_is_not_canonical_keeps_its_order(tmp_path: Path) -> None:
     text = "[CONFORMER][O]<0.1,0.2,0.3>=[C]<1.2345,-0.5,1.0>[C]<2.0,0.1,-0.4>[/CONFORMER]"
     run_id = imported(tmp_path, one_text(f"[SMILES]O=CC[/SMILES]{text}", "O=CC")).id
-    found = inspect_sample(store_in(tmp_path), run_id, 0)
-    assert found.sample["smiles"] == "CC=O"
-    assert (found.molecule.smiles, found.molecule.elements) == ("O=CC", ("O", "C", "C"))
-    assert [row["atom"] for row in found.blocks] == [0, 1, 2]
-    assert found.alignment is not None and [block.atom for block in found.alignment.blocks] == [0, 1, 2]
+    inspected = inspect_sample(store_in(tmp_path), run_id, 0)
+    assert inspected.sample["smiles"] == "CC=O"
+    assert (inspected.molecule.smiles, inspected.molecule.elements) == ("O=CC", ("O", "C", "C"))
+    assert [row["atom"] for row in inspected.blocks] == [0, 1, 2]
+    assert inspected.alignment is not None and [block.atom for block in inspected.alignment.blocks] == [0, 1, 2]
 
 
 def test_a_prompt_that_does_not_read_leaves_text_and_a_reason(tmp_path: Path) -> None:
     run_id = imported(tmp_path, one_text(f"[SMILES]C([/SMILES]{CLEAN}", "C(")).id
-    found = inspect_sample(store_in(tmp_path), run_id, 0)
-    assert found.alignment is None and found.molecule.atoms == 0 and found.missing
-    assert found.conformer is not None and found.conformer_atoms == (-1, -1, -1)
+    inspected = inspect_sample(store_in(tmp_path), run_id, 0)
+    assert inspected.alignment is None and inspected.molecule.atoms == 0 and inspected.missing
+    assert inspected.conformer is not None and inspected.conformer_atoms == (-1, -1, -1)
 
 
 def test_an_unknown_tokenizer_leaves_no_tokens(tmp_path: Path) -> None:
     content = one_text(f"[SMILES]CC=O[/SMILES]{CLEAN}", tokenizer_name="theirs", tokenizer_path="/no/such")
     content["metadata"].update(model_alias="theirs", processor_type="theirs")
     run_id = imported(tmp_path, content).id
-    found = inspect_sample(store_in(tmp_path), run_id, 0)
-    assert found.tokenizer is None and found.alignment is None and found.conformer is not None
-    assert "tokenizer" in found.missing[0]
+    inspected = inspect_sample(store_in(tmp_path), run_id, 0)
+    assert inspected.tokenizer is None and inspected.alignment is None and inspected.conformer is not None
+    assert "tokenizer" in inspected.missing[0]
 
 
 # --- damaged and odd ----------------------------------------------------------------------------------------------
@@ -145,18 +145,18 @@ def test_a_damaged_part_costs_only_what_it_held(store: Store) -> None:
     assert inspect_sample(store, "one", 0).missing == ()
     steps = folder_of(store) / "steps.parquet"
     steps.write_bytes(b"x" * steps.stat().st_size)
-    found = inspect_sample(store, "one", 0)
-    assert found.steps == {} and len(found.blocks) == 2 and found.alignment is not None
-    assert "not stored" in " ".join(found.missing)
+    inspected = inspect_sample(store, "one", 0)
+    assert inspected.steps == {} and len(inspected.blocks) == 2 and inspected.alignment is not None
+    assert "not stored" in " ".join(inspected.missing)
     (folder_of(store) / "samples.parquet").write_bytes(b"")
     assert known_cost(store, store.listing().get("one", RUN)) == (None, "")
 
 
 def test_what_the_group_reader_makes_of_a_damaged_text(tmp_path: Path) -> None:
     def read(text: str) -> GroupShape | None:
-        place = tmp_path / str(len(list(tmp_path.iterdir())))
-        imported(place, one_text(f"{PROMPT}{text}", "CC=O"))
-        return inspect_sample(store_in(place), "imported", 0).by_group
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        imported(folder, one_text(f"{PROMPT}{text}", "CC=O"))
+        return inspect_sample(store_in(folder), "imported", 0).by_group
 
     assert read(CLEAN) is None
     taken = read(CLEAN.replace(">[/", "(cc6>[/"))
@@ -193,9 +193,9 @@ def block_of(number: int, text: str, continued: str | None = None, **more: Any) 
 def test_what_a_cut_lost(
     written: str, continued: str, digits_lost: int | None, displacement_ang: float | None, needed: int | None
 ) -> None:
-    found = estimates_of([block_of(0, written, continued)], MOLECULE, QWEN)[0]
-    assert (found.digits_lost, found.needed if needed else None) == (digits_lost, needed)
-    assert found.displacement_ang == (displacement_ang and pytest.approx(displacement_ang))
+    estimate = estimates_of([block_of(0, written, continued)], MOLECULE, QWEN)[0]
+    assert (estimate.digits_lost, estimate.needed if needed else None) == (digits_lost, needed)
+    assert estimate.displacement_ang == (displacement_ang and pytest.approx(displacement_ang))
 
 
 def spot(atom: int | None, x: float | None, y: float | None = 0.0, z: float | None = 0.0) -> dict[str, Any]:
@@ -203,10 +203,10 @@ def spot(atom: int | None, x: float | None, y: float | None = 0.0, z: float | No
 
 
 def test_atoms_without_coordinates_are_left_out() -> None:
-    found = conformer_of({"text": BROKEN}, [spot(0, 1.0, 2.0, 3.0), spot(1, 1.0, None, None)], MOLECULE)
-    assert found.mol is not None and found.atoms == (0,)
-    assert found.mol.GetConformer().GetPositions().tolist() == [[1, 2, 3]]
-    assert "1 numbers instead of three" in found.why_not
+    conformer = conformer_of({"text": BROKEN}, [spot(0, 1.0, 2.0, 3.0), spot(1, 1.0, None, None)], MOLECULE)
+    assert conformer.mol is not None and conformer.atoms == (0,)
+    assert conformer.mol.GetConformer().GetPositions().tolist() == [[1, 2, 3]]
+    assert "1 numbers instead of three" in conformer.why_not
 
 
 def test_the_place_of_an_error_is_that_of_the_verdict() -> None:
@@ -219,14 +219,14 @@ def test_the_place_of_an_error_is_that_of_the_verdict() -> None:
 @pytest.mark.parametrize("kept", [(0, 1, 2), (3, 4, 5, 6), tuple(range(7))])
 def test_part_of_a_ring_is_a_molecule_that_can_be_written(kept: tuple[int, ...]) -> None:
     toluene = parse_smiles("Cc1ccccc1")
-    found = conformer_of({"text": "[C]<>"}, [spot(atom, float(atom)) for atom in kept], toluene)
-    assert found.mol is not None and found.atoms == kept
-    assert [point[0] for point in found.mol.GetConformer().GetPositions().tolist()] == list(kept)
-    again = Chem.MolFromMolBlock(Chem.MolToMolBlock(found.mol))
+    conformer = conformer_of({"text": "[C]<>"}, [spot(atom, float(atom)) for atom in kept], toluene)
+    assert conformer.mol is not None and conformer.atoms == kept
+    assert [point[0] for point in conformer.mol.GetConformer().GetPositions().tolist()] == list(kept)
+    again = Chem.MolFromMolBlock(Chem.MolToMolBlock(conformer.mol))
     assert again is not None and again.GetNumAtoms() == len(kept)
     if len(kept) == 7:  # the molecule itself, so that it can be laid on a reference conformer of the same graph
-        assert Chem.MolToSmiles(found.mol) == toluene.smiles
-        assert least_rmsd(found.mol, found.mol) == pytest.approx(0)
+        assert Chem.MolToSmiles(conformer.mol) == toluene.smiles
+        assert least_rmsd(conformer.mol, conformer.mol) == pytest.approx(0)
 
 
 # --- stored kinds over the alignment's own --------------------------------------------------------------------------
@@ -244,8 +244,8 @@ def test_any_tokens_have_columns(ids: list[int], lp: str, data: st.DataObject) -
     template = build_template(skeleton_of(parse_smiles("CC(=O)N")), TOKENIZER, tags=True)
     before = align(template, [*template.ids[:20].tolist(), *ids], TOKENIZER, lp=lp)
     stored = [data.draw(st.sampled_from(STORED)) for _ in before.blocks]
-    found = with_kinds(before, stored)
-    assert kinds(found) == [new or old for new, old in zip(stored, kinds(before), strict=True)]
-    assert [row.pos for row in found.rows] == [row.pos for row in before.rows]
+    after = with_kinds(before, stored)
+    assert kinds(after) == [new or old for new, old in zip(stored, kinds(before), strict=True)]
+    assert [row.pos for row in after.rows] == [row.pos for row in before.rows]
     is_cut = [block for block, row in enumerate(stored) if row == ("cut",)]
-    assert all(row.text_block in is_cut or not stored[row.text_block] for row in found.rows if row.mark == "cut")
+    assert all(row.text_block in is_cut or not stored[row.text_block] for row in after.rows if row.mark == "cut")

@@ -31,9 +31,9 @@ def make_harness() -> Iterator[Callable[..., ServiceHarness]]:
     with ExitStack() as made:
 
         def make(**options: Any) -> ServiceHarness:
-            one = ServiceHarness(**options)
-            made.callback(one.clean)
-            return one
+            harness = ServiceHarness(**options)
+            made.callback(harness.clean)
+            return harness
 
         yield make
 

@@ -38,18 +38,18 @@ def choice(folder: Path) -> ModelChoice:
 
 def molecules(count: int) -> list[Molecule]:
     """The smallest of the run set: the model is quick, long answers are not."""
-    found = [parse_smiles(smiles) for smiles in load_run_set()[:400]]
-    return sorted(found, key=lambda molecule: molecule.heavy_atoms)[:count]
+    parsed = [parse_smiles(smiles) for smiles in load_run_set()[:400]]
+    return sorted(parsed, key=lambda molecule: molecule.heavy_atoms)[:count]
 
 
 def plan_of(folder: Path, **more: Any) -> RunPlan:
-    asked = {"lp": "exact", "batch_size": 4, "limit": 60, **more.pop("plan", {})}
-    return RunPlan(choice(folder), Plan(**asked), **{"group": 2, **more})
+    settings = {"lp": "exact", "batch_size": 4, "limit": 60, **more.pop("plan", {})}
+    return RunPlan(choice(folder), Plan(**settings), **{"group": 2, **more})
 
 
-def started(place: Path, folder: Path, count: int, **more: Any) -> Run:
+def started(store: Path, folder: Path, count: int, **more: Any) -> Run:
     """A run that is begun as the command line does it."""
-    model, files = loaded(folder), Files(place)
+    model, files = loaded(folder), Files(store)
     return opened(begin(files, model, molecules(count), plan_of(folder, **more)), model)
 
 
@@ -65,8 +65,8 @@ def finished(run: Run) -> Entry:
     return run.publish()
 
 
-def entry_in(place: Path) -> Entry:
-    (entry,) = Store(Files(place)).listing().entries
+def entry_in(store: Path) -> Entry:
+    (entry,) = Store(Files(store)).listing().entries
     return entry
 
 
@@ -79,11 +79,11 @@ def stopped(run: Run, groups: int = 1) -> None:
 
 def content(entry: Entry) -> dict[str, list[dict[str, Any]]]:
     """All rows of a run, without what another clock or another name would change."""
-    found = {}
+    tables = {}
     for table in entry.parts:
         rows = pq.read_table(entry.path(table), partitioning=None).to_pylist()
-        found[table] = [{key: value for key, value in row.items() if key not in OF_THE_CLOCK} for row in rows]
-    return found
+        tables[table] = [{key: value for key, value in row.items() if key not in OF_THE_CLOCK} for row in rows]
+    return tables
 
 
 def fake_slurm(folder: Path, patch: pytest.MonkeyPatch, keep: str) -> None:

@@ -36,12 +36,12 @@ def whole(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, A
 
 
 def account(
-    place: Path, folder: Path, cluster: Cluster, model: ModelChoice | None = None, count: int = MOLECULES, **asked: Any
+    store: Path, folder: Path, cluster: Cluster, model: ModelChoice | None = None, count: int = MOLECULES, **more: Any
 ) -> TaskRun:
     """A run that is begun on a machine which never loads the model; ``model`` is what tasks look for."""
-    plan = replace(small.plan_of(folder, **asked), model=model or small.choice(folder))
+    plan = replace(small.plan_of(folder, **more), model=model or small.choice(folder))
     outline = load_outline(small.choice(folder).entry())
-    return opened(begin(Files(place), outline, small.molecules(count), plan, parts=2, on_gpu=False), cluster)
+    return opened(begin(Files(store), outline, small.molecules(count), plan, parts=2, on_gpu=False), cluster)
 
 
 def opened(staging: Staging, cluster: Cluster = DEBUG) -> TaskRun:
@@ -49,8 +49,8 @@ def opened(staging: Staging, cluster: Cluster = DEBUG) -> TaskRun:
     return TaskRun(again, molecules_of(again), plan, cluster)
 
 
-def task(one: TaskRun, rank: int, *groups: int) -> ClusterTask:
-    return ClusterTask("debug", one.staging.files.where, one.staging.id, rank, groups, "cpu")
+def task(run: TaskRun, rank: int, *groups: int) -> ClusterTask:
+    return ClusterTask("debug", run.staging.files.where, run.staging.id, rank, groups, "cpu")
 
 
 def problems(run: TaskRun) -> list[str]:
@@ -61,9 +61,9 @@ def problems(run: TaskRun) -> list[str]:
 
 # --- tasks that come to their end ---------------------------------------------------------------------------------
 def test_tasks_in_this_process_write_what_one_process_writes(folder: Path, whole: Any, tmp_path: Path) -> None:
-    one = account(tmp_path, folder, DEBUG)
-    assert problems(one) == [] and one.jobs is not None and len(one.jobs) == 2
-    entry = one.publish()  # a task did it
+    run = account(tmp_path, folder, DEBUG)
+    assert problems(run) == [] and run.jobs is not None and len(run.jobs) == 2
+    entry = run.publish()  # a task did it
     assert small.content(entry) == whole and entry.row == small.entry_in(tmp_path).row
     assert (entry.row["device"], entry.row["dtype"], entry.row["resumed"]) == ("cpu", "float32", 0)
     assert entry.row["threads"]
@@ -74,16 +74,16 @@ def test_a_task_that_is_killed_is_taken_up_by_resume(
     folder: Path, whole: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "POLL_S", 0.01)
-    one = account(tmp_path, folder, Cluster("local"))
-    one.submit()
-    (job,) = list(one.jobs or ())
+    run = account(tmp_path, folder, Cluster("local"))
+    run.submit()
+    (job,) = list(run.jobs or ())
     os.kill(int(job.job_id), signal.SIGINT)  # as Ctrl-C does to all that came from a terminal: the task goes on
-    next(one.progress())
+    next(run.progress())
     os.kill(int(job.job_id), signal.SIGTERM)  # what `cancel` names
-    assert problems(one) == [f"task {job.job_id} ended without a message (finished)"]
+    assert problems(run) == [f"task {job.job_id} ended without a message (finished)"]
     with pytest.raises(RunError, match=f"is unfinished: task {job.job_id} ended without"):
-        one.publish()
-    again = opened(one.staging)
+        run.publish()
+    again = opened(run.staging)
     assert len(again.left()) in (1, 2)
     last = Run(again.staging, small.loaded(folder), again.molecules, again.plan)
     assert small.content(small.finished(last)) == whole
@@ -92,11 +92,11 @@ def test_a_task_that_is_killed_is_taken_up_by_resume(
 def test_a_resumed_run_is_handed_out_again_and_the_first_task_checks_it(
     folder: Path, whole: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = account(tmp_path, folder, DEBUG)
-    late = task(one, 1, 1)
+    run = account(tmp_path, folder, DEBUG)
+    late = task(run, 1, 1)
     late()
-    assert opened(one.staging).left() == [0, 2]
-    assert problems(opened(one.staging)) == []
+    assert opened(run.staging).left() == [0, 2]
+    assert problems(opened(run.staging)) == []
     entry = small.entry_in(tmp_path)
     assert small.content(entry) == whole
     assert (entry.row["resumed"], entry.row["checked_samples"], entry.row["diverged_samples"]) == (1, 2, 0)
@@ -105,15 +105,15 @@ def test_a_resumed_run_is_handed_out_again_and_the_first_task_checks_it(
 
 
 def test_a_group_that_two_tasks_wrote_counts_once(folder: Path, whole: Any, tmp_path: Path) -> None:
-    one = account(tmp_path, folder, DEBUG)
+    run = account(tmp_path, folder, DEBUG)
     late = Run(
-        Staging.open(one.staging.files, RUN, one.staging.id), small.loaded(folder), one.molecules, one.plan, rank=7
+        Staging.open(run.staging.files, RUN, run.staging.id), small.loaded(folder), run.molecules, run.plan, rank=7
     )
-    task(one, 0, 0, 1)()
+    task(run, 0, 0, 1)()
     list(late.progress(groups=[1]))  # it began before, and was thought dead
     late.staging.release()
-    assert len(list((tmp_path / "staging" / one.staging.id).glob("group-*-00001.json"))) == 2
-    task(one, 1, 2)()
+    assert len(list((tmp_path / "staging" / run.staging.id).glob("group-*-00001.json"))) == 2
+    task(run, 1, 2)()
     entry = small.entry_in(tmp_path)
     assert small.content(entry) == whole
     assert entry.row["samples"] == MOLECULES
@@ -141,9 +141,9 @@ def test_shares() -> None:
 
 # --- clusters -----------------------------------------------------------------------------------------------------
 def test_a_task_that_has_to_go_is_queued_again_as_it_is(folder: Path) -> None:
-    one = ClusterTask("slurm", "/store", "run", 3, (3, 7), "auto")
-    again = one.checkpoint()
-    assert again.function == one == pickle.loads(pickle.dumps(one))
+    queued = ClusterTask("slurm", "/store", "run", 3, (3, 7), "auto")
+    again = queued.checkpoint()
+    assert again.function == queued == pickle.loads(pickle.dumps(queued))
 
 
 @pytest.mark.parametrize(
@@ -156,10 +156,10 @@ def test_a_task_that_has_to_go_is_queued_again_as_it_is(folder: Path) -> None:
     ],
 )
 def test_what_slurm_is_asked_for(cluster: Cluster, device: str, said: dict[str, Any]) -> None:
-    asked = cluster.for_slurm(device)
-    assert said.items() <= asked.items()
-    assert asked["array_parallelism"] == (cluster.tasks or 1)
-    assert ("gres" in asked) == ("gres" in said)
+    parameters = cluster.for_slurm(device)
+    assert said.items() <= parameters.items()
+    assert parameters["array_parallelism"] == (cluster.tasks or 1)
+    assert ("gres" in parameters) == ("gres" in said)
 
 
 def test_what_slurm_refuses_is_one_line(
@@ -172,11 +172,11 @@ def test_what_slurm_refuses_is_one_line(
 
 
 def test_what_went_wrong_in_a_task_is_one_line(folder: Path, tmp_path: Path) -> None:
-    one = account(tmp_path, folder, DEBUG, small.choice(tmp_path / "gone"))
-    (first, second) = problems(one)
+    run = account(tmp_path, folder, DEBUG, small.choice(tmp_path / "gone"))
+    (first, second) = problems(run)
     assert "there is no such folder" in first and "\n" not in first and first == second
     with pytest.raises(RunError, match=r"is unfinished: .*there is no such folder.* run --resume"):
-        one.publish()
+        run.publish()
 
 
 # --- Ray: two machines' worth of it on the loopback, of which one loses its worker ------------------------------------
@@ -190,11 +190,11 @@ def cluster() -> Iterator[str]:
         from ray.cluster_utils import Cluster as Machines
 
         machine: dict[str, Any] = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": 100 * 2**20}
-        one = Machines(initialize_head=True, head_node_args={**machine, "node_ip_address": "127.0.0.1"})
-        one.add_node(**machine, node_ip_address="127.0.0.1")
-        patch.setenv("RAY_ADDRESS", one.address)
-        yield one.address
-        one.shutdown()
+        machines = Machines(initialize_head=True, head_node_args={**machine, "node_ip_address": "127.0.0.1"})
+        machines.add_node(**machine, node_ip_address="127.0.0.1")
+        patch.setenv("RAY_ADDRESS", machines.address)
+        yield machines.address
+        machines.shutdown()
 
 
 def at_work() -> int:
@@ -210,12 +210,12 @@ def at_work() -> int:
 def test_a_worker_that_is_killed_is_replaced_and_its_group_written_again(
     cluster: str, folder: Path, tmp_path: Path
 ) -> None:
-    count, asked = 16, dict[str, Any](group=1, plan={"limit": 400})
-    whole = small.content(small.finished(small.started(tmp_path / "whole", folder, count, **asked)))
+    count, options = 16, dict[str, Any](group=1, plan={"limit": 400})
+    whole = small.content(small.finished(small.started(tmp_path / "whole", folder, count, **options)))
     with connected(Cluster("ray", address=cluster)) as pool:
         assert (pool.tasks, pool.gpus, pool.threads) == (2, 0, 1)  # one for each machine
         assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
-        run = account(tmp_path, folder, pool, count=count, **asked)
+        run = account(tmp_path, folder, pool, count=count, **options)
         done, killed = [], 0
         for now in run.progress():
             assert (now.samples, now.written) == (count, now.done)
@@ -234,6 +234,6 @@ def test_a_worker_that_is_killed_is_replaced_and_its_group_written_again(
 def test_where_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     address = "ray://127.0.0.1:1"
     monkeypatch.setenv("RAY_ADDRESS", address)
-    told = rf"Ray does not start or answer at '{address}' \(.*refused\)\. See --address"
-    with pytest.raises(RunError, match=told), connected(Cluster("ray")):
+    message = rf"Ray does not start or answer at '{address}' \(.*refused\)\. See --address"
+    with pytest.raises(RunError, match=message), connected(Cluster("ray")):
         pass

@@ -37,7 +37,7 @@ threading.Event().wait()
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Files:
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Files:
     monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path / "store"))
     use_small_model(monkeypatch)
     return Files(tmp_path / "store")
@@ -72,11 +72,11 @@ def has_written(board: TaskQueue, task: Task, samples: int) -> Callable[[], bool
 
 
 @of_soak
-def test_a_run_is_stopped_and_gone_on_with_while_others_wait(board: TaskQueue, place: Files) -> None:
+def test_a_run_is_stopped_and_gone_on_with_while_others_wait(board: TaskQueue, files: Files) -> None:
     long = board.submit("long", LONG)
     waiting = board.submit("two", ["run", *MODEL, "--lp", "none", "--lp", "exact", "--", "CC=O", "CCO"])
     never = board.submit("never", LONG)
-    assert [(one.title, how.ahead) for one, how in board.tasks()][:2] == [("never", 2), ("two", 1)]
+    assert [(task.title, how.ahead) for task, how in board.tasks()][:2] == [("never", 2), ("two", 1)]
     never.job.stop()
     assert seen(board, never).state == "stopped"
     until(has_written(board, long, 3))
@@ -84,13 +84,13 @@ def test_a_run_is_stopped_and_gone_on_with_while_others_wait(board: TaskQueue, p
     long.job.stop()
     assert ended(board, long).state == "stopped"
     assert seen(board, long).log[-1] == "driftscope: stopped"
-    (left,) = unfinished_runs(place)
+    (left,) = unfinished_runs(files)
     assert (left.state, left.samples, left.can_resume) == ("stopped", 60, True)
     assert left.samples_done and left.samples_done >= 2
     two = ended(board, waiting)
     assert (two.state, two.share, two.error) == ("done", 1.0, "")
     assert [(part.lp, part.done, part.samples) for part in two.parts] == [("none", 2, 2), ("exact", 2, 2)]
-    entries = Store(place).listing().entries
+    entries = Store(files).listing().entries
     assert [entry.id for entry in entries] == list(two.run_ids)
     assert entries[0].row["source"].startswith("python -m engine run --model small")
 
@@ -103,40 +103,40 @@ def test_a_run_is_stopped_and_gone_on_with_while_others_wait(board: TaskQueue, p
     assert ended(board, again).state == "failed"
     assert seen(board, again).error.startswith("it was killed (Killed). Check the free memory")
     assert not board.is_at(left.run_id)
-    abandon(place, left.run_id)
-    assert unfinished_runs(place) == []
+    abandon(files, left.run_id)
+    assert unfinished_runs(files) == []
 
 
 @of_soak
-def test_no_orphan_of_a_server_that_is_killed(place: Files, tmp_path: Path) -> None:
+def test_no_orphan_of_a_server_that_is_killed(files: Files, tmp_path: Path) -> None:
     """It cannot say anything: its commands hear the end of their input."""
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     server = subprocess.Popen([sys.executable, "-c", OF_A_SERVER, *LONG], cwd=ROOT, env=environment)
     try:
-        until(lambda: [one.state for one in unfinished_runs(place)] == ["being written"])
+        until(lambda: [run.state for run in unfinished_runs(files)] == ["being written"])
     finally:
         server.kill()
         server.wait(PATIENCE_S)
-    until(lambda: [one.state for one in unfinished_runs(place)] == ["stopped"])
+    until(lambda: [run.state for run in unfinished_runs(files)] == ["stopped"])
 
 
-def test_files_are_imported_once_and_damaged_ones_named(board: TaskQueue, place: Files) -> None:
+def test_files_are_imported_once_and_damaged_ones_named(board: TaskQueue, files: Files) -> None:
     good = json.dumps(document()).encode()
     named = "../../evil\0 ünï.json.gz"
     inputs = [("good.json", good), (named, gzip.compress(good)), ("torn.json", good[:100]), ("good.json", b"[]")]
     task = board.submit("four", ["import", "--label=-x", "--"], inputs)
     paths = list(task.inputs)
     assert all(path.resolve().is_relative_to(task.folder.resolve()) for path in paths)
-    found = ended(board, task)
-    assert [(part.file, part.state) for part in found.parts] == [
+    snapshot = ended(board, task)
+    assert [(part.file, part.state) for part in snapshot.parts] == [
         ("good.json", "done"),
         ("evil_n_.json.gz", "there"),
         ("torn.json", "failed"),
         ("good.json", "failed"),
     ]
-    assert "it ends early" in found.parts[2].error
-    (entry,) = Store(place).listing().entries
-    assert (found.state, found.run_ids) == ("done", (entry.id,))
+    assert "it ends early" in snapshot.parts[2].error
+    (entry,) = Store(files).listing().entries
+    assert (snapshot.state, snapshot.run_ids) == ("done", (entry.id,))
     assert (entry.row["label"], entry.row["source"]) == ("-x", "good.json")
     assert not any(path.parent.exists() for path in paths), "what was uploaded is removed"
 
@@ -148,7 +148,7 @@ def test_files_are_imported_once_and_damaged_ones_named(board: TaskQueue, place:
     assert not task.folder.exists()
 
 
-def test_what_fails_says_what_a_terminal_would(board: TaskQueue, place: Files) -> None:
+def test_what_fails_says_what_a_terminal_would(board: TaskQueue, files: Files) -> None:
     strange = ended(board, board.submit("strange", ["run", "--model=a\0b"]))
     assert (strange.state, strange.parts) == ("failed", ())
     assert "cannot be started" in strange.error
@@ -178,7 +178,7 @@ def test_a_task_that_ignores_sigint_is_ended(board: TaskQueue, monkeypatch: pyte
     assert task.process is not None and task.process.returncode == -signal.SIGTERM
 
 
-def test_a_closed_queue_takes_nothing_and_leaves_nothing(place: Files) -> None:
+def test_a_closed_queue_takes_nothing_and_leaves_nothing(files: Files) -> None:
     board = TaskQueue()
     task = board.submit("import", ["import", "--", "nothing*"])
     waiting = board.submit("waiting", LONG)

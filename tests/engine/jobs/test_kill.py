@@ -28,14 +28,14 @@ PLANS = {
 }
 
 
-def work(place: str, folder: str, run_id: str, lp: str) -> None:
+def work(store: str, folder: str, run_id: str, lp: str) -> None:
     """In a process of its own: begin a run, or go on with one, to its end."""
     import torch
 
     from engine.jobs.run import begin
 
     torch.set_num_threads(1)
-    model, files = loaded(Path(folder)), Files(Path(place))
+    model, files = loaded(Path(folder)), Files(Path(store))
     if run_id:
         staging = Staging.open(files, RUN, run_id)
     else:
@@ -60,11 +60,11 @@ def test_a_run_killed_at_random_moments_resumes_to_the_same_content(lp: str, fol
     chance = random.Random(0)
     kills = finishes = 0
     while kills < sized(1, 15):
-        place = tmp_path / f"st öre {finishes} '[*]"
+        store = tmp_path / f"st öre {finishes} '[*]"
         run_id = ""
-        while not (shown := Store(Files(place)).listing()).entries:
+        while not (shown := Store(Files(store)).listing()).entries:
             assert shown.damages == ()
-            process = processes.Process(target=work, args=(str(place), str(folder), run_id, lp))
+            process = processes.Process(target=work, args=(str(store), str(folder), run_id, lp))
             process.start()
             process.join(chance.uniform(0, seconds))
             if process.pid is not None and process.is_alive():
@@ -72,7 +72,7 @@ def test_a_run_killed_at_random_moments_resumes_to_the_same_content(lp: str, fol
                 kills += 1
             process.join()
             assert process.exitcode in (0, -signal.SIGKILL)
-            run_id = next(iter(unfinished_ids(Files(place), RUN)), "")
+            run_id = next(iter(unfinished_ids(Files(store), RUN)), "")
         (entry,) = shown.entries
         assert content(entry) == whole
         assert damaged_parts(entry) == []

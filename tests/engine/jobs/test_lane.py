@@ -37,8 +37,8 @@ def lane_of(folder: Path, count: int = 2, **more: Any) -> LaneWatch:
     return LaneWatch(plan_of(folder, **more), molecules(count))
 
 
-def run(service: Service, watch: LaneWatch, place: Path) -> Job[None]:
-    job = service.submit("a", lane_work(watch, Files(place)))
+def run(service: Service, watch: LaneWatch, store: Path) -> Job[None]:
+    job = service.submit("a", lane_work(watch, Files(store)))
     assert ended(job) == "done", job.error
     return job
 
@@ -68,9 +68,9 @@ def test_the_state_holds_every_token_of_the_run_that_it_leaves(
     if lp == "guarded":  # each try that its samples threw away is kept
         assert watch.redrawn.total() == sum(row["redrawn_blocks"] for row in rows) > 0
         assert watch.thrown_tokens == sum(row["thrown_tokens"] for row in rows)
-        thrown = {one.sample_id: one.guarding.thrown for one in watch.answered if one.guarding}
+        thrown = {sample.sample_id: sample.guarding.thrown for sample in watch.answered if sample.guarding}
         assert {sample: watch.texts[sample].thrown for sample in thrown} == {
-            sample: [(one.back, tuple(step.token_id for step in one.steps)) for one in tries]
+            sample: [(attempt.back, tuple(step.token_id for step in attempt.steps)) for attempt in tries]
             for sample, tries in thrown.items()
         }
     plain = Generation(loaded(folder), molecules(2), watch.plan.plan).run()
@@ -114,13 +114,13 @@ Rows = dict[str, dict[str, Any]]
 @pytest.fixture(scope="module")
 def rows() -> Rows:
     """By LP one answer each of the demo store, of the same molecule; under group-v2.1 it has junk."""
-    found = Store(Files(DATA / "demo")).rows(
+    samples = Store(Files(DATA / "demo")).rows(
         "SELECT s.*, r.lp, r.placeholder, r.tokenizer FROM samples s JOIN runs r USING (run_id) "
         "WHERE r.model_alias = $model AND s.sample_id = (SELECT min(b.sample_id) FROM samples b JOIN runs q "
         "USING (run_id) WHERE q.model_alias = $model AND q.lp = 'group-v2.1' AND b.bad_blocks > 3)",
         {"model": MODEL},
     )
-    return {row["lp"]: row for row in found}
+    return {row["lp"]: row for row in samples}
 
 
 class Written(LaneWatch):
@@ -162,13 +162,13 @@ def test_junk_is_marked_when_it_comes_and_stays(rows: Rows, lp: str) -> None:
     row, watch = rows[lp], Written(rows[lp])
     junk: set[int] = set()
     atoms, shares = [], [live_lanes.share_written(watch)]
-    for place in range(len(row["token_ids"])):
-        watch.write(place, place + 1, seconds=0.1 * place)
+    for index in range(len(row["token_ids"])):
+        watch.write(index, index + 1, seconds=0.1 * index)
         shares.append(live_lanes.share_written(watch))
         atoms.append(live_lanes.atom_being_written(watch, 0))
         aligned: Any = watch.alignment(0)
-        now = {one.pos for one in aligned.rows if one.mark == "junk" and one.pos is not None}
-        block_of = {one.pos: one.text_block for one in aligned.rows if one.pos is not None}
+        now = {token.pos for token in aligned.rows if token.mark == "junk" and token.pos is not None}
+        block_of = {token.pos: token.text_block for token in aligned.rows if token.pos is not None}
         closed = {pos for pos in junk if block_of[pos] < max(block_of.values())}
         assert closed <= now  # a block that is closed is judged for good
         junk = now
@@ -178,8 +178,8 @@ def test_junk_is_marked_when_it_comes_and_stays(rows: Rows, lp: str) -> None:
     assert {atom for atom in atoms if atom is not None} == set(range(row["atoms"]))
     assert live_lanes.tally(watch, 0)["blocks"] >= row["blocks"] - 1  # of a sample that has not ended
     watch.end()
-    found = live_lanes.tally(watch, 0)
-    assert (found["junk"] >= 3) == bool(junk) == (lp != "exact") and found["blocks"] == row["blocks"]
+    tally = live_lanes.tally(watch, 0)
+    assert (tally["junk"] >= 3) == bool(junk) == (lp != "exact") and tally["blocks"] == row["blocks"]
     assert live_lanes.atom_being_written(watch, 0) is None
 
 
@@ -194,7 +194,7 @@ def test_what_a_guard_throws_away_is_kept_beside_the_text(rows: Rows) -> None:
     watch.back(0, block_of[1], 1, (WrongPlace("bonds", (2, 1)),))
     thrown = [row["token_ids"][block_of[start] : block_of[3]] for start in (2, 1)]
     texts = list(map(load_tokenizer(row["tokenizer"]).decode, thrown))
-    kept = [(one.text, list(one.blocks)) for one in live_lanes.thrown_texts(watch, 0)]
+    kept = [(entry.text, list(entry.blocks)) for entry in live_lanes.thrown_texts(watch, 0)]
     assert kept == [(texts[0], [2]), (texts[1], [1, 2])]
     assert live_lanes.thrown_texts(watch, 1) == []
     watch.write(0, block_of[2], sample=1)
@@ -210,7 +210,7 @@ def starts_of_blocks(row: dict[str, Any]) -> list[int]:
     watch = Written(row)
     watch.whole()
     aligned: Any = watch.alignment(0)
-    free = [(one.block, one.pos) for one in aligned.rows if one.pos is not None and one.text_role == "FREE"]
+    free = [(token.block, token.pos) for token in aligned.rows if token.pos is not None and token.text_role == "FREE"]
     return [min(pos for of, pos in free if of == block) for block in range(row["atoms"])]
 
 
@@ -218,25 +218,25 @@ def test_where_two_lanes_part(rows: Rows) -> None:
     lanes = {lp: Written(rows[lp]) for lp in ("none", "group-v2.1", "exact")}
     for watch in lanes.values():
         watch.whole()
-    found: Any = live_lanes.first_divergence(lanes["none"], lanes["group-v2.1"], 0)
+    point: Any = live_lanes.first_divergence(lanes["none"], lanes["group-v2.1"], 0)
     left, right = (rows[lp]["token_ids"] for lp in ("none", "group-v2.1"))
-    assert left[: found.pos] == right[: found.pos] and left[found.pos] != right[found.pos]
+    assert left[: point.pos] == right[: point.pos] and left[point.pos] != right[point.pos]
     tokenizer = load_tokenizer("llama3")
-    assert (found.first_piece, found.piece) == (tokenizer.piece(left[found.pos]), tokenizer.piece(right[found.pos]))
-    assert found.atom is not None
+    assert (point.first_piece, point.piece) == (tokenizer.piece(left[point.pos]), tokenizer.piece(right[point.pos]))
+    assert point.atom is not None
     assert live_lanes.first_divergence(lanes["none"], lanes["none"], 0) is None
 
 
 def test_figures_and_their_ratios_to_the_first(rows: Rows) -> None:
-    one, other = Written(rows["none"]), Written(rows["exact"])
-    for watch, figures in ((one, (100, 0, 4.0)), (other, (100, 40, 0.5))):
+    plain, exact = Written(rows["none"]), Written(rows["exact"])
+    for watch, figures in ((plain, (100, 0, 4.0)), (exact, (100, 40, 0.5))):
         watch.tokens, watch.forced_tokens, watch.seconds = figures
-    found = live_lanes.lane_figures(
-        [(one, None), (other, {"samples": 1, "clean": 1, "rmsd_ang": 0.5, "stereo_judged": 0})]
+    compared = live_lanes.lane_figures(
+        [(plain, None), (exact, {"samples": 1, "clean": 1, "rmsd_ang": 0.5, "stereo_judged": 0})]
     )
-    assert (found[0]["time_ratio"], found[0]["speed_ratio"]) == (1.0, 1.0)
-    assert (found[1]["time_ratio"], found[1]["speed_ratio"]) == (0.125, 8.0)
-    assert (found[1]["forced_share"], found[1]["clean"], found[0]["clean"]) == (0.4, 1, None)
+    assert (compared[0]["time_ratio"], compared[0]["speed_ratio"]) == (1.0, 1.0)
+    assert (compared[1]["time_ratio"], compared[1]["speed_ratio"]) == (0.125, 8.0)
+    assert (compared[1]["forced_share"], compared[1]["clean"], compared[0]["clean"]) == (0.4, 1, None)
     assert live_lanes.lane_figures([(Written(rows["none"]), None)])[0]["time_ratio"] is None
 
 

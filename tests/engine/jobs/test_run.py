@@ -63,15 +63,15 @@ def test_rmsd_is_there_where_it_was_asked_for_and_the_graph_is_right(folder: Pat
 
 
 def test_a_run_that_is_judged_while_it_is_written_has_what_judging_it_later_finds(folder: Path, tmp_path: Path) -> None:
-    beside = finished(started(tmp_path / "a", folder, 3, judge=True, strain=True, plan={"limit": None}))
+    inline = finished(started(tmp_path / "a", folder, 3, judge=True, strain=True, plan={"limit": None}))
     later = finished(started(tmp_path / "b", folder, 3, plan={"limit": None}))
     assert all(row["usable"] is None and row["failed"] is None for row in content(later)["samples"])
     judged = judge_run(store_at(tmp_path / "b"), later.id, JudgeSettings(strain="force-field"), workers=1)
     names = [*(column.name for column in fields(MoleculeVerdict)), "usable"]
-    rows = [[row[name] for name in names] for row in content(beside)["samples"]]
+    rows = [[row[name] for name in names] for row in content(inline)["samples"]]
     assert rows == [[row[name] for name in names] for row in content(judged.entry)["samples"]]
-    assert any(row["failed"] for row in content(beside)["samples"]), "random coordinates are wrong"
-    assert {name: beside.row[name] for name in judged.columns} == judged.columns
+    assert any(row["failed"] for row in content(inline)["samples"]), "random coordinates are wrong"
+    assert {name: inline.row[name] for name in judged.columns} == judged.columns
     assert "judged_with" not in later.row and "judged" not in later.row
 
 
@@ -143,11 +143,11 @@ def test_a_group_that_is_damaged_is_written_anew(folder: Path, tmp_path: Path) -
 # --- what cannot be -----------------------------------------------------------------------------------------------
 def test_progress_adds_up_to_what_is_written(folder: Path, tmp_path: Path) -> None:
     run = started(tmp_path, folder, 5, group=2)
-    told = list(run.progress())
-    assert [progress.done for progress in told] == [1, 2, 3, 4, 5]
+    updates = list(run.progress())
+    assert [progress.done for progress in updates] == [1, 2, 3, 4, 5]
     last, rows = run.now(), content(run.publish())
-    assert (told[-1].done, told[-1].work) == (last.done, last.work) == (5, 1)
-    assert (told[-1].tokens, told[-1].blocks) == (last.tokens, last.blocks)
+    assert (updates[-1].done, updates[-1].work) == (last.done, last.work) == (5, 1)
+    assert (updates[-1].tokens, updates[-1].blocks) == (last.tokens, last.blocks)
     assert (last.tokens, last.blocks) == (sum(row["tokens"] for row in rows["samples"]), len(rows["blocks"]))
 
 
@@ -167,9 +167,9 @@ def test_a_clock_set_back_by_an_hour_at_each_look_changes_no_figure(
     run = started(tmp_path, folder, 4)
     stopped(run)
     again = opened(run.staging, run.loaded)
-    told = list(again.progress())
-    assert [one.seconds for one in told] == sorted(one.seconds for one in told) and told[0].seconds >= 0
-    assert all((one.seconds_left or 0) >= 0 for one in told) and next(hours) > 4
+    updates = list(again.progress())
+    assert [now.seconds for now in updates] == sorted(now.seconds for now in updates) and updates[0].seconds >= 0
+    assert all((now.seconds_left or 0) >= 0 for now in updates) and next(hours) > 4
     row = again.publish().row
     assert min(row[name] for name in ("wall_s", "template_s", "decode_s")) >= 0
 
@@ -196,23 +196,23 @@ def test_a_run_that_lost_its_molecules_says_so(folder: Path, tmp_path: Path) -> 
 
 # --- lines of progress ----------------------------------------------------------------------------------------------
 def test_the_last_word_of_each_part_counts(tmp_path: Path) -> None:
-    said, path = ProgressFile(tmp_path / "progress"), tmp_path / "progress"
+    progress, path = ProgressFile(tmp_path / "progress"), tmp_path / "progress"
     first = {"part": 0, "parts": 2}
-    told = {"run_id": "a", "samples": 4, "done": 1, "work": 0.25, "began": 0.25, "seconds": 2.0, "written": 1}
-    lines = [first | told, first | {"done": 2, "work": 0.5, "seconds": 3.0}, first | {"part": 1, "run_id": "b"},
+    figures = {"run_id": "a", "samples": 4, "done": 1, "work": 0.25, "began": 0.25, "seconds": 2.0, "written": 1}
+    lines = [first | figures, first | {"done": 2, "work": 0.5, "seconds": 3.0}, first | {"part": 1, "run_id": "b"},
              first | {"state": "done", "work": 1.0}]  # fmt: skip
     written = [json.dumps(line) + "\n" for line in lines]
     path.write_text(written[0][:20])
-    assert said.parts() == ()
+    assert progress.parts() == ()
     path.write_text(written[0])
-    (part,) = said.parts()
+    (part,) = progress.parts()
     assert (part.run_id, part.done, part.has_ended, part.began, part.samples_a_second) == ("a", 1, False, 0.25, 0.5)
     assert part.seconds_left is None, "it began at a quarter, and nothing tells how fast it is"
     path.write_text("".join(written[:2]))
-    (part,) = said.parts()
+    (part,) = progress.parts()
     assert (part.samples, part.done) == (4, 2) and part.seconds_left == pytest.approx(6.0)
     path.write_text("".join(written))
-    assert [(one.run_id, one.state) for one in said.parts()] == [("a", "done"), ("b", "running")]
+    assert [(part.run_id, part.state) for part in progress.parts()] == [("a", "done"), ("b", "running")]
 
 
 def test_a_line_that_was_cut_off_is_passed_over(tmp_path: Path) -> None:

@@ -31,14 +31,14 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return written(tmp_path_factory.mktemp("store"), "exact")
 
 
-def written(place: Path, lp: str) -> Path:
+def written(folder: Path, lp: str) -> Path:
     """Two molecules of two samples, of which one keeps its steps: of a molecule that is not in canonical order."""
     with pytest.MonkeyPatch.context() as patch:
         use_small_model(patch)
-        asked = ("OC", "C", "--order", "written", *HOW, "--lp", lp, "--keep-steps", "1")
-        result = run_command("run", *asked, "--store", str(place))
+        arguments = ("OC", "C", "--order", "written", *HOW, "--lp", lp, "--keep-steps", "1")
+        result = run_command("run", *arguments, "--store", str(folder))
     assert result.code == 0, result.err
-    return place
+    return folder
 
 
 @pytest.fixture

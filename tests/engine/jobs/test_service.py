@@ -83,7 +83,7 @@ def test_a_new_job_takes_the_place_of_the_owners_others(make_harness: Callable[.
     assert old.poll().note == job.poll().note == "a newer job replaced it"
     assert (other.poll().ahead, new.poll().ahead) == (1, 2)  # it is the other owner's turn
     hand.give("late")
-    assert [ended(one) for one in (job, other, new)] == ["stopped", "done", "done"]
+    assert [ended(submitted) for submitted in (job, other, new)] == ["stopped", "done", "done"]
 
 
 # --- heartbeats -------------------------------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ def test_jobs_run_in_turns_and_show_their_positions(script: list[str]) -> None:
             running = None
         if running is None and waiting:
             last = {owner: turns[::-1].index(owner) if owner in turns else 99 for owner in "abc"}
-            running = max(waiting, key=lambda one: (last[one[0].owner], -waiting.index(one)))
+            running = max(waiting, key=lambda pair: (last[pair[0].owner], -waiting.index(pair)))
             waiting.remove(running)
             turns.append(running[0].owner)
         assert sorted(job.poll().ahead for job, _ in waiting) == list(range(1, len(waiting) + 1))
@@ -171,7 +171,7 @@ def test_a_full_queue_refuses_and_silent_waiting_jobs_take_no_room(make_harness:
     third = harness.service.submit("three", nothing)
     assert (gone.state, gone.note, waiting.poll().ahead) == ("stopped", "no page asked for it for 30 s", 1)
     hand.let_go()
-    assert [ended(one) for one in (first, waiting, third)] == ["done"] * 3 and not silent.begun.is_set()
+    assert [ended(job) for job in (first, waiting, third)] == ["done"] * 3 and not silent.begun.is_set()
 
 
 @pytest.mark.parametrize("error", [ValueError("two\nlines"), SystemExit(3)])
@@ -232,12 +232,12 @@ def test_a_known_error_keeps_its_line_and_the_job_nothing_of_its_work(
 
 # --- models -----------------------------------------------------------------------------------------------------------
 def test_models_are_loaded_once_and_the_least_recently_used_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[str, str, str]] = []
+    loads: list[tuple[str, str, str]] = []
     alive: list[int] = []  # of the models made before, when one is loaded
     made: list[weakref.ref] = []
 
     def load(entry: ModelEntry, device: str, dtype: str) -> Any:
-        asked.append((entry.alias, device, dtype))
+        loads.append((entry.alias, device, dtype))
         alive.append(sum(model() is not None for model in made))
         model = type("Model", (), {})()
         made.append(weakref.ref(model))
@@ -249,10 +249,10 @@ def test_models_are_loaded_once_and_the_least_recently_used_goes_first(monkeypat
     models, (a, b, c) = Models(), [replace(load_registry().entries[0], alias=alias) for alias in "abc"]
     for entry in (a, b, a, c, a, b):
         models.get(entry)
-    assert [alias for alias, *_ in asked] == ["a", "b", "c", "b"] and alive == [0, 1, 1, 1]
+    assert [alias for alias, *_ in loads] == ["a", "b", "c", "b"] and alive == [0, 1, 1, 1]
     assert models.get(b) is models.get(b, "auto", b.dtype)
     models.get(b, "cpu")
     models.get(b, "auto", "bfloat16")
     models.get(replace(b, sha256="0" * 64))
     assert all(1 <= count <= max(1, usable_cores() - 1) for count in threads) and threads  # pages go on answering
-    assert asked[4:] == [("b", "cpu", "float32"), ("b", "auto", "bfloat16"), ("b", "auto", "float32")]
+    assert loads[4:] == [("b", "cpu", "float32"), ("b", "auto", "bfloat16"), ("b", "auto", "float32")]

@@ -67,10 +67,10 @@ def test_an_embedded_model_loads_as_plain_transformers_loads_it(tmp_path: Path, 
     loaded, folder = load_model(entry, "cpu"), str(model_folder(entry))
     assert (loaded.family, loaded.vocab_rows) == ({"qwen3": "Qwen", "llama3": "LLaMA"}[name], VOCAB_ROWS[name])
     assert (loaded.dtype, loaded.device, loaded.model.training) == (torch.float32, torch.device("cpu"), False)
-    found = summarise(entry)
-    assert (found["family"], found["vocab_size"], found["problem"]) == (loaded.family, VOCAB_ROWS[name], "")
-    assert found["parameters"] == loaded.parameters == sum(weight.numel() for weight in loaded.model.parameters())
-    assert found["expanded"] and found["fits"][0] == "cpu"
+    facts = summarise(entry)
+    assert (facts["family"], facts["vocab_size"], facts["problem"]) == (loaded.family, VOCAB_ROWS[name], "")
+    assert facts["parameters"] == loaded.parameters == sum(weight.numel() for weight in loaded.model.parameters())
+    assert facts["expanded"] and facts["fits"][0] == "cpu"
     plain, ours = AutoModelForCausalLM.from_pretrained(folder).state_dict(), loaded.model.state_dict()
     assert all(torch.equal(value, ours[name]) for name, value in plain.items())
     ids = AutoTokenizer.from_pretrained(folder)("[SMILES]CC=O[/SMILES]", add_special_tokens=False)["input_ids"]
@@ -144,9 +144,9 @@ def test_anyones_folder_loads_as_it_lies(mine: Path) -> None:
 def test_what_is_listed_of_a_checkpoint(tmp_path: Path, mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     entry = entry_of(mine)
     monkeypatch.setenv(USER_VARIABLE, str(tmp_path / "models.toml"))
-    found = summarise(entry)
-    assert (found["family"], found["vocab_size"], found["place"], found["problem"]) == ("Qwen", 151_936, str(mine), "")
-    assert found["size_mb"] == round((mine / WEIGHTS).stat().st_size / 1e6, 2)
+    facts = summarise(entry)
+    assert (facts["family"], facts["vocab_size"], facts["place"], facts["problem"]) == ("Qwen", 151_936, str(mine), "")
+    assert facts["size_mb"] == round((mine / WEIGHTS).stat().st_size / 1e6, 2)
     weights = AutoModelForCausalLM.from_pretrained(str(mine)).model.layers.named_parameters()
     count = sum(weight.numel() for _, weight in weights if weight.ndim == 2)
     assert sized("mine:1") == f"mine:1 ({count / 1e6:,.1f} M weights in the layers)"
@@ -254,12 +254,12 @@ def test_weights_that_do_not_fit_or_are_damaged(
 
 # --- devices, and the cores that a decoding may take ------------------------------------------------------------------
 def test_a_gpu_is_taken_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    for cuda, mps, found in ((True, True, "cuda"), (False, True, "mps"), (False, False, "cpu")):
-        monkeypatch.setattr(torch.cuda, "is_available", lambda known=cuda: known)
-        monkeypatch.setattr(torch.backends.mps, "is_available", lambda known=mps: known)
-        assert pick_device("auto").type == found
-    for name, told in (("cuda", "no CUDA device"), ("mps", "no MPS device"), ("meta", "'meta'")):
-        with pytest.raises(ModelError, match=told):
+    for cuda, mps, expected in ((True, True, "cuda"), (False, True, "mps"), (False, False, "cpu")):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda answer=cuda: answer)
+        monkeypatch.setattr(torch.backends.mps, "is_available", lambda answer=mps: answer)
+        assert pick_device("auto").type == expected
+    for name, message in (("cuda", "no CUDA device"), ("mps", "no MPS device"), ("meta", "'meta'")):
+        with pytest.raises(ModelError, match=message):
             pick_device(name)
 
 

@@ -27,11 +27,11 @@ def test_an_entry_with_all_keys(tmp_path: Path) -> None:
     assert trimmed.numbers == SHORTEST4
 
 
-@pytest.mark.parametrize(("given", "found"), [("own", "own"), ("qwen3", "qwen3"), ("tok/x", None), ("here", None)])
-def test_a_tokenizer_is_a_name_or_a_path_beside_the_file(tmp_path: Path, given: str, found: str | None) -> None:
+@pytest.mark.parametrize(("given", "expected"), [("own", "own"), ("qwen3", "qwen3"), ("tok/x", None), ("here", None)])
+def test_a_tokenizer_is_a_name_or_a_path_beside_the_file(tmp_path: Path, given: str, expected: str | None) -> None:
     (tmp_path / "here").mkdir()
     (entry,) = read_registry(write_registry(tmp_path, PLAIN.replace("llama3", given)))
-    assert entry.tokenizer == (found or str(tmp_path / given))
+    assert entry.tokenizer == (expected or str(tmp_path / given))
 
 
 @pytest.mark.parametrize(
@@ -71,12 +71,12 @@ def test_the_user_file_adds_to_the_embedded_models(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv(USER_VARIABLE, str(path))
     entries = load_registry().entries
     assert [entry.source for entry in entries] == [EMBEDDED] * (len(entries) - 1) + [path]
-    for missing, told in (
+    for missing, message in (
         (str(tmp_path / "none.toml"), r"No such file or directory. Correct it, or DRIFTSCOPE_MODELS"),
         ("~nobody-2/models.toml", r"DRIFTSCOPE_MODELS: the home folder of '~nobody-2/models.toml'"),
     ):
         monkeypatch.setenv(USER_VARIABLE, missing)
-        with pytest.raises(RegistryError, match=told):
+        with pytest.raises(RegistryError, match=message):
             load_registry()
 
 

@@ -99,13 +99,13 @@ each = pytest.mark.parametrize("entry", ENTRIES, ids=[entry.name for entry in EN
 def test_its_files_belong_together(entry: ModelEntry) -> None:
     assert entry.shipped is not None
     assert entry.card is not None
-    found = summarise(entry)
-    assert found["problem"] == ""
+    facts = summarise(entry)
+    assert facts["problem"] == ""
     about = unpack(entry.shipped, entry.sha256).about
     assert about["alias"] == entry.alias
     document = json.loads(entry.card.with_suffix(".json").read_text(encoding="utf-8"))
     assert document["facts"]["tokens"] == about["tokens"]
-    assert document["quality"]["parameters"] == found["parameters"]
+    assert document["quality"]["parameters"] == facts["parameters"]
     text = entry.card.read_text(encoding="utf-8")
     pictures = re.findall(r"!\[.*\]\((.*)\)", text)
     assert pictures and all((entry.card.parent / picture).is_file() for picture in pictures)

@@ -52,11 +52,11 @@ def add(
     clean = count if clean is None else clean
     passed = max(clean, count if passed is None else passed)
     rows = []
-    for number, one in enumerate(smiles):
-        said: dict[str, Any] = {"smiles": one, "decode_s": spent[number], "tokens": 10, "heavy_atoms": len(one)}
-        said |= {"passed": number < passed, "clean": number < clean, "blocks": 2, "cut_blocks": int(number < cut)}
-        said |= {"usable": None if usable is None else number < usable, "stop_reason": "end"}
-        rows.append(sample_row(number, **said))
+    for number, smi in enumerate(smiles):
+        row: dict[str, Any] = {"smiles": smi, "decode_s": spent[number], "tokens": 10, "heavy_atoms": len(smi)}
+        row |= {"passed": number < passed, "clean": number < clean, "blocks": 2, "cut_blocks": int(number < cut)}
+        row |= {"usable": None if usable is None else number < usable, "stop_reason": "end"}
+        rows.append(sample_row(number, **row))
     blocks = [block_row(number, block) for number in range(count) for block in range(2)]
     name = run_id or lp.replace("+", "-")
     sums = {"molecules": count, "tokens": 10 * count}

@@ -31,8 +31,8 @@ Row = dict[str, Any]
 
 
 def rows(key: str, ids: list[str], store: Store = DEMO_STORE, table: str = "main", **options: Any) -> list[Row]:
-    found: list[Row] = ask(store, key, ids, options).tables[table].to_pylist()
-    return found
+    result: list[Row] = ask(store, key, ids, options).tables[table].to_pylist()
+    return result
 
 
 def figures(ids: list[str], store: Store = DEMO_STORE) -> dict[tuple[str, str], Row]:
@@ -93,8 +93,8 @@ def test_the_same_question_is_computed_once_until_a_run_is_renamed(store: Store)
 # --- figures ----------------------------------------------------------------------------------------------------------
 def test_a_reported_run_has_what_its_report_says_and_nothing_more() -> None:
     entry = DEMO_STORE.entry(REPORTED)
-    known = {name: value for name in BY_NAME if (value := figure(entry, name)) is not None}
-    assert known == pytest.approx({
+    values = {name: value for name in BY_NAME if (value := figure(entry, name)) is not None}
+    assert values == pytest.approx({
         "wall_s": 115.46, "wall_s_a_sample": 115.46 / 64, "ms_a_token": 115_460 / 38_195, "tokens": 38_195,
         "tokens_a_sample": 38_195 / 64, "samples": 64, "pass_rate": 1.0, "blocks": entry.row["blocks"],
         "junk_letters_share": 61 / entry.row["blocks"],
@@ -102,8 +102,8 @@ def test_a_reported_run_has_what_its_report_says_and_nothing_more() -> None:
 
 
 def test_a_rate_has_wilsons_interval() -> None:
-    found = rate(DEMO_STORE.entry("reported-002-llama-none-1000"), "pass_rate")
-    assert found == Interval(0.189, *wilson(189, 1_000))
+    interval = rate(DEMO_STORE.entry("reported-002-llama-none-1000"), "pass_rate")
+    assert interval == Interval(0.189, *wilson(189, 1_000))
     assert rate(DEMO_STORE.entry("reported-003-qwen-lp-64"), "pass_rate") is None
     odd = replace(DEMO_STORE.entry(NONE), row={**DEMO_STORE.entry(NONE).row, "passes": 70})
     assert rate(odd, "pass_rate") == Interval(70 / 64)
@@ -118,8 +118,8 @@ def test_a_rate_has_wilsons_interval() -> None:
     ],
 )
 def test_coverage_is_taken_from_what_a_file_says(extra: str, expected: tuple[float | None, float | None]) -> None:
-    found = stated(replace(DEMO_STORE.entry(NONE), row={"extra": extra}))
-    assert (found["cov_r"], found["mat_r"]) == expected
+    coverage = stated(replace(DEMO_STORE.entry(NONE), row={"extra": extra}))
+    assert (coverage["cov_r"], coverage["mat_r"]) == expected
 
 
 def test_drift_and_strain_per_atom_are_means_over_samples(store: Store) -> None:
@@ -130,9 +130,9 @@ def test_drift_and_strain_per_atom_are_means_over_samples(store: Store) -> None:
         row["drift"] = drift
     blocks = [block_row(0, 0, drift=2), block_row(0, 1, drift=-1), block_row(1, 0, drift=-3)]
     write_run(store, "one", samples, blocks=blocks)
-    found = {name: row["value"] for (name, _), row in figures(["one"], store).items()}
-    assert (found["drift_mean"], found["drift_abs_mean"]) == pytest.approx((-2 / 3, 2))
-    assert found["strain_kcal_per_atom"] == pytest.approx(2.5)
+    values = {name: row["value"] for (name, _), row in figures(["one"], store).items()}
+    assert (values["drift_mean"], values["drift_abs_mean"]) == pytest.approx((-2 / 3, 2))
+    assert values["strain_kcal_per_atom"] == pytest.approx(2.5)
 
 
 # --- ratios -----------------------------------------------------------------------------------------------------------
@@ -159,44 +159,44 @@ def test_a_mark_is_no_stronger_than_its_interval(found: Compared, ratio: float, 
 
 
 def test_a_ratio_is_test_over_control_with_its_interval() -> None:
-    found = figures([NONE, EXACT, BLOCKED])
-    pace, wall_s = found["wall_s_a_sample", EXACT], [DEMO_STORE.entry(run).row["wall_s"] for run in (EXACT, NONE)]
+    cells = figures([NONE, EXACT, BLOCKED])
+    pace, wall_s = cells["wall_s_a_sample", EXACT], [DEMO_STORE.entry(run).row["wall_s"] for run in (EXACT, NONE)]
     assert pace["ratio"] == pytest.approx(wall_s[0] / wall_s[1]) and pace["mark"] == "better"
     assert pace["ratio_low"] < pace["ratio"] < pace["ratio_high"] < 1
-    assert found["clean_rate", BLOCKED]["mark"] == "worse" and found["usable_rate", EXACT]["mark"] == "same"
-    assert found["wall_s", EXACT]["mark"] == "unknown" and found["wall_s", NONE].get("ratio") is None
-    assert all(found[one, EXACT]["reason"] for one in ("drift_abs_mean", "forward_passes")), "no verdict, and why"
+    assert cells["clean_rate", BLOCKED]["mark"] == "worse" and cells["usable_rate", EXACT]["mark"] == "same"
+    assert cells["wall_s", EXACT]["mark"] == "unknown" and cells["wall_s", NONE].get("ratio") is None
+    assert all(cells[name, EXACT]["reason"] for name in ("drift_abs_mean", "forward_passes")), "no verdict, and why"
 
 
 def test_a_profiled_run_has_no_ratio_of_time(store: Store) -> None:
     for run_id, source in (("plain", ""), ("slow", "python -m engine run --profile")):
         write_run(store, run_id, [sample_row(n, tokens=9, decode_s=1.0) for n in range(8)], source=source, wall_s=8.0,
                   tokens=72)  # fmt: skip
-    found = figures(["plain", "slow"], store)
-    assert found["wall_s_a_sample", "slow"]["ratio"] is None and "profile" in found["wall_s", "slow"]["reason"]
-    assert found["tokens_a_sample", "slow"]["ratio"] == 1.0
+    cells = figures(["plain", "slow"], store)
+    assert cells["wall_s_a_sample", "slow"]["ratio"] is None and "profile" in cells["wall_s", "slow"]["reason"]
+    assert cells["tokens_a_sample", "slow"]["ratio"] == 1.0
 
 
 def test_what_else_differs_is_a_table(store: Store) -> None:
     write_run(store, "a", [sample_row(0)], lp="exact", batch_size=8, guard=None)
     write_run(store, "b", [sample_row(0)], lp="guarded", batch_size=32, guard='{"retries": 2}')
-    found = rows("compare_figures", ["a", "b"], store, "set-up")
-    assert {row["set-up"]: (row.get("exact"), row.get("guarded")) for row in found} == {"batch size": ("8", "32")}
+    settings = rows("compare_figures", ["a", "b"], store, "set-up")
+    assert {row["set-up"]: (row.get("exact"), row.get("guarded")) for row in settings} == {"batch size": ("8", "32")}
 
 
 def test_both_comparisons_of_models_are_there_though_the_runs_have_one_control() -> None:
-    found = rows("compare_models", [LLAMA, EXACT, LLAMA_EXACT, NONE, REPORTED], table="pace")
-    assert [row["pair"] for row in found] == [
+    pairs = rows("compare_models", [LLAMA, EXACT, LLAMA_EXACT, NONE, REPORTED], table="pace")
+    assert [row["pair"] for row in pairs] == [
         "exact over none", "exact over none", *["demo-qwen:final over demo-llama:final"] * 2
     ]  # fmt: skip
 
 
 # --- time -------------------------------------------------------------------------------------------------------------
 def test_the_reports_slowdown() -> None:
-    found = rows("compare_slowdown", [f"reported-002-{name}-lp-64" for name in ("llama", "qwen")])
-    assert [(row["factor"], round(row["ratio"], 2)) for row in found] == [
+    factors = rows("compare_slowdown", [f"reported-002-{name}-lp-64" for name in ("llama", "qwen")])
+    assert [(row["factor"], round(row["ratio"], 2)) for row in factors] == [
         ("wall time per sample", 3.51), ("tokens", 1.34), ("wall time per token", 2.62)]  # fmt: skip
-    assert sum(row["share"] for row in found[1:]) == pytest.approx(1)
+    assert sum(row["share"] for row in factors[1:]) == pytest.approx(1)
 
 
 @given(st.lists(st.tuples(*[st.integers(1, 10**6)] * 4), min_size=2, max_size=2), st.integers(0, 2))
@@ -232,7 +232,7 @@ def test_the_rest_of_the_time_is_computed(store: Store, sheet: Row, rest: float 
 # --- failures, lengths, molecules, masks, coverage --------------------------------------------------------------------
 @pytest.fixture
 def two(store: Store) -> Store:
-    stereo = [{"check": "stereo", "atoms": [place], "detail": "mirrored"} for place in (1, 4)]
+    stereo = [{"check": "stereo", "atoms": [atom], "detail": "mirrored"} for atom in (1, 4)]
     write_run(store, "one", [
         sample_row(0, tokens=10, stop_reason="end", smiles="C"),
         sample_row(1, tokens=33, stop_reason="length", issues=["not closed", "no match"], smiles="CC", **FAILED),
@@ -248,9 +248,9 @@ def two(store: Store) -> Store:
 
 
 def test_a_sample_with_two_issues_counts_in_both_and_once_in_each(two: Store) -> None:
-    told = rows("compare_failures", ["one", "two"], two)
-    found = {(row["reason"], row["run"]): (row["samples"], row["of"]) for row in told}
-    assert found == {
+    failures = rows("compare_failures", ["one", "two"], two)
+    counts = {(row["reason"], row["run"]): (row["samples"], row["of"]) for row in failures}
+    assert counts == {
         ("rule or check failed", "one"): (3, 4), ("rule or check failed", "two"): (2, 4),
         ("no match", "one"): (2, 4), ("no match", "two"): (1, 4), ("not closed", "one"): (1, 4),
         ("molecule: stereo", "two"): (1, 4), ("no reason named", "one"): (1, 4),
@@ -258,8 +258,8 @@ def test_a_sample_with_two_issues_counts_in_both_and_once_in_each(two: Store) ->
 
 
 def test_lengths_share_their_bins_and_the_limit_is_counted(two: Store) -> None:
-    found = {(row["run"], row["verdict"]): row for row in rows("compare_lengths", ["one", "two"], two)}
-    failed = found["one", "failed"]
+    lengths = {(row["run"], row["verdict"]): row for row in rows("compare_lengths", ["one", "two"], two)}
+    failed = lengths["one", "failed"]
     assert (failed["samples"], failed["unknown"], failed["mean"], failed["median"]) == (3, 1, 22.5, 22.5)
     assert (failed["stops_known"], failed["at_limit"]) == (2, 1)
     bins = rows("compare_lengths", ["one", "two"], two, "bins")
@@ -268,10 +268,10 @@ def test_lengths_share_their_bins_and_the_limit_is_counted(two: Store) -> None:
 
 
 def test_a_pair_leads_to_its_samples_and_the_largest_difference_comes_first(two: Store) -> None:
-    found = ask(two, "compare_molecules", ["one", "two"])
-    assert [(row["smiles"], row["control"], row["test"], row["pair"]) for row in found.tables["main"].to_pylist()] == [
+    reply = ask(two, "compare_molecules", ["one", "two"])
+    assert [(row["smiles"], row["control"], row["test"], row["pair"]) for row in reply.tables["main"].to_pylist()] == [
         ("CC", 33, 11, "1-1"), ("C", 10, 20, "0-0"), ("CCC", 12, 12, "2-2")]  # fmt: skip
-    overall = found.tables["overall"].to_pylist()[0]
+    overall = reply.tables["overall"].to_pylist()[0]
     assert [overall[name] for name in ("pairs", "above", "below", "alone")] == [3, 1, 1, 2]
     (picked,) = rows("compare_molecules", ["one", "two"], two, pair="1-1")
     assert picked["test_sample"] == "run=two&sample=1"
@@ -285,8 +285,8 @@ def test_what_is_not_computed_names_its_command(store: Store) -> None:
 
 
 def test_speed_against_usable_with_other_runs_as_background() -> None:
-    found = rows("compare_speed", [NONE, EXACT], all_runs=True, passed_too=True)
-    chosen = [row for row in found if not row["is_other"]]
+    points = rows("compare_speed", [NONE, EXACT], all_runs=True, passed_too=True)
+    chosen = [row for row in points if not row["is_other"]]
     assert [(row["name"], row["figure"]) for row in chosen] == [
         ("none", "usable"), ("none", "passed"), ("exact", "usable"), ("exact", "passed")]  # fmt: skip
-    assert all(row["low"] <= row["share"] <= row["high"] for row in chosen) and len(found) > len(chosen)
+    assert all(row["low"] <= row["share"] <= row["high"] for row in chosen) and len(points) > len(chosen)

@@ -65,8 +65,8 @@ def test_usable_is_wanted_where_all_are_judged_and_clean_where_not(store: Store)
     add(store, "exact", 0.25, usable=COUNT // 2)
     advice = advised(store)
     assert (advice["want"], advice["lp"]) == ("usable", "none")
-    found = [advice["of"]["exact"][key] for key in ("usable", "usable_rate", "seconds_a_usable")]
-    assert [found[0], found[1]["value"], found[2]["value"]] == [COUNT // 2, 0.5, 0.5]
+    figures = [advice["of"]["exact"][key] for key in ("usable", "usable_rate", "seconds_a_usable")]
+    assert [figures[0], figures[1]["value"], figures[2]["value"]] == [COUNT // 2, 0.5, 0.5]
     add(store, "group-v4.3", 0.1)
     advice = advised(store)
     assert (advice["want"], advice["lp"]) == ("clean", "group-v4.3")
@@ -143,8 +143,8 @@ def test_another_setting_is_named_and_never_mixed_in(store: Store) -> None:
     assert {other["differs"] for other in advice["others"]} == {
         "sampling greedy, not qwen3", "device cuda (Big), not cpu",
     }  # fmt: skip
-    asked = advised(store, setting="greedy · 32 rows · fast · cpu")
-    assert list(asked["of"]) == ["exact"] and asked["setting"]["sampling"] == "greedy"
+    greedy = advised(store, setting="greedy · 32 rows · fast · cpu")
+    assert list(greedy["of"]) == ["exact"] and greedy["setting"]["sampling"] == "greedy"
 
 
 def test_runs_that_are_no_evidence(store: Store) -> None:
@@ -185,7 +185,7 @@ def test_the_same_work_again_tells_the_clocks_own_spread(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "options", "said"),
+    ("model", "options", "error"),
     [
         ("nope", {}, "there is no model 'nope'"),
         ("demo-llama:early", {}, "engine advise --model demo-llama:early --probe 64`"),
@@ -193,11 +193,11 @@ def test_the_same_work_again_tells_the_clocks_own_spread(store: Store) -> None:
         ("toy", {"least": 90}, "advice_least is between 0.01 and 1, not 90"),
     ],
 )
-def test_what_cannot_be_advised_says_what_to_do(store: Store, model: str, options: dict[str, Any], said: str) -> None:
+def test_what_cannot_be_advised_says_what_to_do(store: Store, model: str, options: dict[str, Any], error: str) -> None:
     add(store, "none", 1.0)
     with pytest.raises(DriftscopeError) as caught:
         advised(store, model, **options)
-    assert said in str(caught.value)
+    assert error in str(caught.value)
 
 
 def test_commands_for_what_is_missing(store: Store) -> None:
@@ -221,7 +221,7 @@ def test_the_page_shows_what_is_chosen_in_its_address(store: Store) -> None:
         app.query_params[name] = value
     app.run()
     assert not app.exception
-    shown = "\n".join(one.value for one in (*app.markdown, *app.caption, *app.info, *app.error)).replace("\\", "")
+    shown = "\n".join(item.value for item in (*app.markdown, *app.caption, *app.info, *app.error)).replace("\\", "")
     assert "'nope'" in shown and "sampling <img src=x onerror=alert(1)>, not qwen3" in shown.replace("\u00a0", " ")
     table = app.dataframe[-1].value
     assert list(table["lp"]) == ["none", "group-v4.3"] and list(table["for 60"]) == ["60 s", "6 s"]

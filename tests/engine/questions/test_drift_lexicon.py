@@ -24,8 +24,8 @@ def junk_run(store: Store, junk: str, *, steps: bool = False, tokens: bool = Tru
     ids = [*QWEN.encode(text), QWEN.end_id] if tokens else None
     rows = [sample_row(n, text=text, token_ids=ids, tokens=len(ids) if ids else None) for n in range(samples)]
     blocks = [block_row(n, 0, kinds=["letters"], junk_text=junk) for n in range(samples)]
-    known = [step_row(0, pos, p_raw=0.25 if pos % 2 else 0.75) for pos in range(len(ids or ()))] if steps else []
-    write_run(store, "one", rows, blocks, known, tokenizer="qwen3", lp="none")
+    step_rows = [step_row(0, pos, p_raw=0.25 if pos % 2 else 0.75) for pos in range(len(ids or ()))] if steps else []
+    write_run(store, "one", rows, blocks, step_rows, tokenizer="qwen3", lp="none")
 
 
 def read_lexicon(store: Store, run_id: str) -> tuple[list[Row], Row]:
@@ -39,9 +39,9 @@ def test_pieces_are_those_that_the_alignment_marks(model: str) -> None:
     run_id = demo_run(model, "group-v2.1")
     marked: Counter[int | None] = Counter()
     for number in range(0, 64, 8):
-        found = inspect_sample(DEMO_STORE, run_id, number)
-        assert found.alignment is not None
-        marked.update(row.token_id for row in found.alignment.rows if row.mark == "junk")
+        inspected = inspect_sample(DEMO_STORE, run_id, number)
+        assert inspected.alignment is not None
+        marked.update(row.token_id for row in inspected.alignment.rows if row.mark == "junk")
     pieces, about = read_lexicon(DEMO_STORE, run_id)
     counts = {piece["token_id"]: piece["count"] for piece in pieces}
     assert marked and all(counts[id_] >= count for id_, count in marked.items())

@@ -24,17 +24,17 @@ def free(sample: int, pos: int, removed: float, rule: str = "anything") -> dict[
     return step_row(sample, pos, p_raw=0.5, allowed_mass=1 - removed, rule=rule, role="FREE")
 
 
-def asked(store: Store, steps: Iterable[dict[str, Any]], **of_samples: list[Any]) -> Answered:
+def answer_of(store: Store, steps: Iterable[dict[str, Any]], **of_samples: list[Any]) -> Answered:
     """Of a run with these steps; ``of_samples`` gives columns of ``samples`` by sample."""
     rows = list(steps)
     count = max((row["sample_id"] for row in rows), default=0) + 1
-    told = [{name: values[n] for name, values in of_samples.items()} for n in range(count)]
-    write_run(store, "one", [sample_row(n, **told[n]) for n in range(count)], steps=rows, lp="group-v2.1")
+    columns = [{name: values[n] for name, values in of_samples.items()} for n in range(count)]
+    write_run(store, "one", [sample_row(n, **columns[n]) for n in range(count)], steps=rows, lp="group-v2.1")
     return ask(store, "drift_lp", ["one"])
 
 
-def overall(found: Answered) -> dict[str, Any]:
-    (row,) = found.tables["overall"].to_pylist()
+def overall(answer: Answered) -> dict[str, Any]:
+    (row,) = answer.tables["overall"].to_pylist()
     return row
 
 
@@ -50,29 +50,29 @@ def two_samples() -> list[dict[str, Any]]:
 
 
 def test_a_run_by_hand(store: Store) -> None:
-    found = asked(store, two_samples())
-    row = overall(found)
+    answer = answer_of(store, two_samples())
+    row = overall(answer)
     assert (row["samples"], row["forced"], row["free"], row["own_choice"]) == (2, 8, 12, 0.75)
     assert row["p_forced"] == pytest.approx((0.5 * 0.125) ** (1 / 4))
     # Both samples are alike, so drawing them anew changes nothing but the share, which is as wide as Wilson's.
     assert [row["removed"], row["removed_low"], row["removed_high"]] == pytest.approx([1 / 6] * 3)
     assert row["own_choice_low"] == pytest.approx(0.409, abs=1e-3)
-    places = found.tables["main"].to_pylist()
-    assert [(p["kind"], p["where"], p["forced"] + p["free"]) for p in places] == [
+    groups = answer.tables["main"].to_pylist()
+    assert [(p["kind"], p["where"], p["forced"] + p["free"]) for p in groups] == [
         ("forced", "closing a block", 2), ("forced", "inside a descriptor", 2), ("forced", "opening a block", 2),
         ("forced", "the end", 2), ("free", "last positions", 4), ("free", "anything", 8),
     ]  # fmt: skip
-    assert (places[0]["own_choice"], places[4]["removed"]) == (0.0, 0.5)
+    assert (groups[0]["own_choice"], groups[4]["removed"]) == (0.0, 0.5)
 
 
 def test_tenths_and_trends_run_along_the_answer(store: Store) -> None:
-    found = asked(store, two_samples())
-    tenths = found.tables["along"].to_pylist()
+    answer = answer_of(store, two_samples())
+    tenths = answer.tables["along"].to_pylist()
     expected = [0.0, math.log(2), *[None] * 6, math.log(8), 0.0]
     assert [tenth["surprise"] for tenth in tenths] == pytest.approx(expected)
     assert [tenth["free"] for tenth in tenths] == [0, 0, 2, 2, 2, 2, 2, 2, 0, 0]
-    assert overall(found)["removed_trend"] == pytest.approx(1 / 3)
-    assert overall(found)["surprise_trend"] == pytest.approx((math.log(8) - math.log(2)) / 2)
+    assert overall(answer)["removed_trend"] == pytest.approx(1 / 3)
+    assert overall(answer)["surprise_trend"] == pytest.approx((math.log(8) - math.log(2)) / 2)
 
 
 @pytest.mark.parametrize(
@@ -86,11 +86,11 @@ def test_tenths_and_trends_run_along_the_answer(store: Store) -> None:
 def test_rmsd_against_forcing(store: Store, rmsd: list[float], rho: float | None) -> None:
     """Sample n is forced n times as hard as the first."""
     steps = [row for n in range(len(rmsd)) for row in (forced(n, 0, math.exp(-n), rank=n + 1), free(n, 1, n / 100))]
-    found = overall(asked(store, steps, rmsd_ang=rmsd, heavy_atoms=[None] * len(rmsd)))
-    assert found.get("rmsd_surprise") == (rho and pytest.approx(rho))
+    totals = overall(answer_of(store, steps, rmsd_ang=rmsd, heavy_atoms=[None] * len(rmsd)))
+    assert totals.get("rmsd_surprise") == (rho and pytest.approx(rho))
 
 
 def test_a_run_without_steps_needs_work(store: Store) -> None:
-    with pytest.raises(NeedsWork) as found:
-        asked(store, [])
-    assert found.value.commands == (["cost-of-lp", "one"],)
+    with pytest.raises(NeedsWork) as caught:
+        answer_of(store, [])
+    assert caught.value.commands == (["cost-of-lp", "one"],)

@@ -16,8 +16,8 @@ from engine.store.store import Store
 from tests.engine.logits.logs import Rows, clean, new_log, objects, write
 
 
-def added(store: Store, tmp_path: Path, rows: Rows, name: str = "llama.cpp", **said: Any) -> Entry:
-    return new_log(store, write(tmp_path / f"{name}.jsonl", objects(rows, team=name, **said)))
+def added(store: Store, tmp_path: Path, rows: Rows, name: str = "llama.cpp", **options: Any) -> Entry:
+    return new_log(store, write(tmp_path / f"{name}.jsonl", objects(rows, team=name, **options)))
 
 
 def rows_of(tables: Tables, name: str) -> list[dict[str, Any]]:
@@ -41,17 +41,17 @@ def health(store: Store, log: Entry, **options: Any) -> Answered:
 
 def test_shares_leave_out_what_is_on_purpose(store: Store, tmp_path: Path) -> None:
     tables = health(store, added(store, tmp_path, garbled())).tables
-    (found,) = rows_of(tables, "main")
-    assert (found["entries"], found["values"]) == (50, 600)
-    assert (found["flagged_entries"], found["flagged_values"]) == (50, 165)
-    assert (found["damaged_entries"], found["damaged_values"]) == (15, 15)
-    assert (found["garbage_entries"], found["garbage_share"], found["damaged_share"]) == (10, 0.2, 0.3)
-    assert (found["least"], found["largest"]) == (46_580.0, garbled()[:10, 0].max())
+    (totals,) = rows_of(tables, "main")
+    assert (totals["entries"], totals["values"]) == (50, 600)
+    assert (totals["flagged_entries"], totals["flagged_values"]) == (50, 165)
+    assert (totals["damaged_entries"], totals["damaged_values"]) == (15, 15)
+    assert (totals["garbage_entries"], totals["garbage_share"], totals["damaged_share"]) == (10, 0.2, 0.3)
+    assert (totals["least"], totals["largest"]) == (46_580.0, garbled()[:10, 0].max())
     flags = {row["flag"]: (row["values"], row["entries"], row["positions"]) for row in rows_of(tables, "flags")}
     assert flags == {"non_finite": (50, 50, 1), "outlier": (15, 15, 2), "zero": (100, 50, 2), "repeated": (4, 4, 1)}
     names = ("seen", "flagged", "damaged", "garbage")
-    places = {row["position"]: tuple(row[name] for name in names) for row in rows_of(tables, "positions")}
-    assert {place: places[place] for place in (0, 1, 5)} == {
+    counts = {row["position"]: tuple(row[name] for name in names) for row in rows_of(tables, "positions")}
+    assert {position: counts[position] for position in (0, 1, 5)} == {
         0: (50, 10, 10, 10), 1: (50, 5, 5, 0), 5: (50, 50, 0, 0)
     }  # fmt: skip
     causes = [(row["cause"], row["is_damage"]) for row in rows_of(tables, "causes")]
@@ -123,7 +123,7 @@ def test_a_late_read_has_the_next_tokens_values_of_another_log(store: Store, tmp
         assert late_read(store, other) is None
     values = {"same": rows[:-1] + 1e-4, "noise": clean(29, 12, seed=4)}.get(kind, rows[1:] + 1e-4)
     log = added(store, tmp_path, values, "log", model="n" if kind == "another model" else "m")
-    found = late_read(store, log)
-    assert (found is not None) == (kind == "late")
-    if found is not None:
-        assert (found["other"], found["engine"], found["nearer"]) == (other.id, "right", 28)
+    match = late_read(store, log)
+    assert (match is not None) == (kind == "late")
+    if match is not None:
+        assert (match["other"], match["engine"], match["nearer"]) == (other.id, "right", 28)

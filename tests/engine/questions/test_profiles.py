@@ -31,13 +31,13 @@ def two(store: Store, tmp_path: Path) -> tuple[Entry, Entry]:
 
 
 def test_families_side_by_side(store: Store, two: tuple[Entry, Entry]) -> None:
-    found = {row["family"]: row for row in rows(store, "families", *two)}
-    assert list(found) == ["gemm", "concat", "attention"]
-    parts = {name: (row["by_calls_us"], row["by_mean_us"]) for name, row in found.items()}
+    families = {row["family"]: row for row in rows(store, "families", *two)}
+    assert list(families) == ["gemm", "concat", "attention"]
+    parts = {name: (row["by_calls_us"], row["by_mean_us"]) for name, row in families.items()}
     assert parts == {"gemm": (15, 25), "concat": (7, 0), "attention": (-4, 0)}
-    gemm = found["gemm"]
+    gemm = families["gemm"]
     assert (gemm["calls_ratio"], gemm["total_us_ratio"], gemm["us_a_token_ratio"]) == (1.5, 3, 1.5)
-    assert (found["concat"]["calls_ratio"], found["concat"]["mean_us_control"]) == (None, None)
+    assert (families["concat"]["calls_ratio"], families["concat"]["mean_us_control"]) == (None, None)
     (launch,) = rows(store, "families", *two, table="calls")
     assert (launch["family"], launch["calls_control"], launch["calls_test"]) == ("launch", 3, 4)
 
@@ -54,10 +54,10 @@ def test_the_steps_lead_from_one_time_to_the_other(store: Store, two: tuple[Entr
 
 @given(st.integers(0, 50), st.floats(0, 1e6), st.integers(0, 50), st.floats(0, 1e6), st.floats(1, 99), st.floats(1, 99))
 def test_more_calls_and_slower_calls_add_up(
-    calls: int, us: float, test_calls: int, test_us: float, one: float, other: float
+    calls: int, us: float, test_calls: int, test_us: float, n: float, test_n: float
 ) -> None:
     control, test = Totals(calls, us if calls else 0.0), Totals(test_calls, test_us if test_calls else 0.0)
-    assert sum(split_us(control, test, (one, other))) == pytest.approx(test.us / other - control.us / one, abs=1e-6)
+    assert sum(split_us(control, test, (n, test_n))) == pytest.approx(test.us / test_n - control.us / n, abs=1e-6)
     assert split_us(Totals(2, 10), Totals(6, 30)) == (20, 0) and split_us(Totals(2, 10), Totals(2, 30)) == (0, 20)
 
 
@@ -66,8 +66,8 @@ def test_what_does_not_compare_says_so(store: Store, tmp_path: Path) -> None:
     host, device = added(store, tmp_path, nested), added(store, tmp_path, kernels((GEMM, 10)))
     answered = ask(store, "profiles_families", [host.id, device.id])
     assert "Not comparable" in answered.answer and not answered.tables["steps"].num_rows
-    known = {(r["family"], r["side"]): (r["us_control"], r["us_test"]) for r in answered.tables["table"].to_pylist()}
-    assert known["gemm", "host"] == (10, None) and known["gemm", "device"] == (None, 10)  # operators count once
+    sums = {(r["family"], r["side"]): (r["us_control"], r["us_test"]) for r in answered.tables["table"].to_pylist()}
+    assert sums["gemm", "host"] == (10, None) and sums["gemm", "device"] == (None, 10)  # operators count once
     assert any(cautions(*traces_of(store, [host, device])))
 
 
@@ -93,12 +93,12 @@ def test_passes_that_wrote_junk_and_those_that_did_not(store: Store, tmp_path: P
         return {"step": n, "sample_id": 0, "pos": n, "token_id": 5, "forced": False, "piece": str(n), "mark": mark_}
 
     marks = [mark("step", 100 * number, 10 * (number + 1)) for number in range(4)]
-    told = [written(0, ""), written(1, "junk"), written(2, ""), written(3, "cut")]
-    entry = added(store, tmp_path, marks, origin="measured", steps=4, written=told)
-    found = {r["state"]: (r["passes"], r["mean_us"], r["wrote"]) for r in rows(store, "phases", entry, table="states")}
-    assert found == {"without junk": (2, 20, "0"), "with junk": (1, 20, "1"), "with a cut": (1, 40, "3")}
-    assert {row["state"] for row in rows(store, "phases", entry, table="by_state")} == set(found)
-    short = added(store, tmp_path, marks[:1], origin="measured", steps=2, written=told[:2])
+    tokens = [written(0, ""), written(1, "junk"), written(2, ""), written(3, "cut")]
+    entry = added(store, tmp_path, marks, origin="measured", steps=4, written=tokens)
+    states = {r["state"]: (r["passes"], r["mean_us"], r["wrote"]) for r in rows(store, "phases", entry, table="states")}
+    assert states == {"without junk": (2, 20, "0"), "with junk": (1, 20, "1"), "with a cut": (1, 40, "3")}
+    assert {row["state"] for row in rows(store, "phases", entry, table="by_state")} == set(states)
+    short = added(store, tmp_path, marks[:1], origin="measured", steps=2, written=tokens[:2])
     assert "1 marks of 2 steps" in short.row["warnings"]
 
 
@@ -106,10 +106,10 @@ def test_passes_that_wrote_junk_and_those_that_did_not(store: Store, tmp_path: P
 def test_figures_of_launches(store: Store, tmp_path: Path) -> None:
     copy = event("gpu_memcpy", "Memcpy HtoD", 130, 5, stream=20, device=0)
     wait = event("cuda_runtime", "cudaStreamSynchronize", 90, 8)
-    told: dict[str, Any] = {"tokens": 10, "samples": 2, "forward_passes": 5}
+    counts: dict[str, Any] = {"tokens": 10, "samples": 2, "forward_passes": 5}
     control = kernels((GEMM, 30), (FMHA, 10), ("somebody's", 10))
-    pair = added(store, tmp_path, control, **told), added(store, tmp_path, [*control, copy, wait], **told)
-    found = {row["name"]: (row["control"], row["test"]) for row in rows(store, "launches", *pair)}
+    pair = added(store, tmp_path, control, **counts), added(store, tmp_path, [*control, copy, wait], **counts)
+    figures = {row["name"]: (row["control"], row["test"]) for row in rows(store, "launches", *pair)}
     expected = {
         "span_us": (230, 230), "work_us": (50, 55), "work_us_a_token": (5, 5.5), "work_us_a_sample": (25, 27.5),
         "compute_share": (80, 100 * 40 / 55), "idle_share": (100 * 160 / 210, 100 * 155 / 210),
@@ -118,17 +118,17 @@ def test_figures_of_launches(store: Store, tmp_path: Path) -> None:
         "sync_us": (0, 8), "memcpy_calls": (0, 1), "delay_us": (20, 20), "other_share": (20, 100 * 10 / 55),
         "overlap_share": (0, 0),
     }  # fmt: skip
-    assert {name: found[name] for name in expected} == {name: pytest.approx(both) for name, both in expected.items()}
+    assert {name: figures[name] for name in expected} == {name: pytest.approx(both) for name, both in expected.items()}
 
 
 def test_what_a_trace_does_not_know_is_none(store: Store, tmp_path: Path) -> None:
     table = tmp_path / "table.tsv"
     table.write_text("name\tcount\ttotal_ms\tavg_ms\ncutlass_gemm\t10\t1\t0.1\n")
     pair = add_trace(store, table), added(store, tmp_path, kernels((GEMM, 10)))
-    found = {row["name"]: row for row in rows(store, "launches", *pair)}
+    figures = {row["name"]: row for row in rows(store, "launches", *pair)}
     for name in ("span_us", "idle_share", "gaps", "launch_calls", "launch_us", "sync_calls", "delay_us", "tokens"):
-        assert found[name]["control"] is None, name
-    assert (found["launch_calls"]["test"], found["launch_calls"]["ratio"]) == (1, None)
+        assert figures[name]["control"] is None, name
+    assert (figures["launch_calls"]["test"], figures["launch_calls"]["ratio"]) == (1, None)
     host = added(store, tmp_path, [event("cpu_op", "aten::mm", 0, 6)], tokens=2)
     alone = {row["name"]: row["control"] for row in rows(store, "launches", host)}
     assert (alone["launch_calls"], alone["memcpy_calls"], alone["attention_calls"]) == (None, None, 0)
@@ -142,10 +142,10 @@ def test_operations_that_came_went_grew_and_shrank(store: Store, tmp_path: Path)
     test = kernels(("added", 1), ("fewer", 9), ("more", 3), ("more", 3), ("same", 5))
     pair = (added(store, tmp_path, control + kernels(("same", 4), stream=20)[1:]),
             added(store, tmp_path, test + kernels(("same", 5), stream=20)[1:]))  # fmt: skip
-    found = rows(store, "kernels", *pair)
+    operations = rows(store, "kernels", *pair)
     changes = {"gone": "gone", "added": "added", "fewer": "shrunk", "more": "grown", "same": "same"}
-    assert {row["name"]: row["change"] for row in found} == changes  # of both streams together
-    assert abs(found[0]["difference_us"]) == max(abs(row["difference_us"]) for row in found)
+    assert {row["name"]: row["change"] for row in operations} == changes  # of both streams together
+    assert abs(operations[0]["difference_us"]) == max(abs(row["difference_us"]) for row in operations)
     chosen = rows(store, "kernels", *pair, table="table", change="only in B,fewer calls", kernel="E")
     assert {row["name"] for row in chosen} == {"added", "fewer"}
     assert rows(store, "kernels", *pair, table="table", kernel="no such") == []  # the bug: a KeyError
@@ -160,12 +160,12 @@ def test_operations_that_came_went_grew_and_shrank(store: Store, tmp_path: Path)
 def test_work_along_time_is_that_of_the_families(store: Store, tmp_path: Path) -> None:
     write_trace(tmp_path / "made.json", 4_000)
     entry = add_trace(store, tmp_path / "made.json", with_events=True)
-    found = rows(store, "timeline", entry)
-    work = sum(1000 * (row["end_ms"] - row["start_ms"]) * row["share"] for row in found)
+    bins = rows(store, "timeline", entry)
+    work = sum(1000 * (row["end_ms"] - row["start_ms"]) * row["share"] for row in bins)
     assert work == pytest.approx(sum(row["total_us_control"] for row in rows(store, "families", entry)))
-    assert len({row["family"] for row in found}) == 8  # the last one is the rest
+    assert len({row["family"] for row in bins}) == 8  # the last one is the rest
     shifted = rows(store, "timeline", entry, tl_align="its first work")
-    assert shifted[0]["share"] == found[0]["share"] and min(row["start_ms"] for row in shifted) == 0
+    assert shifted[0]["share"] == bins[0]["share"] and min(row["start_ms"] for row in shifted) == 0
     part = rows(store, "timeline", entry, tl_from="1", tl_to="2")
     assert min(row["end_ms"] for row in part) > 1 and max(row["start_ms"] for row in part) < 2
 
@@ -173,8 +173,8 @@ def test_work_along_time_is_that_of_the_families(store: Store, tmp_path: Path) -
 def test_spans_of_a_window(store: Store, tmp_path: Path) -> None:
     events = [*kernels((GEMM, 30), (FMHA, 10), (CAT, 7)), mark("forward", 0, 150), mark("forward", 150, 50)]
     entry = added(store, tmp_path, events, with_events=True)
-    found = rows(store, "timeline", entry, table="spans")
-    lanes = [(row["lane"], row["what"], row["start"], row["end"]) for row in found]
+    spans = rows(store, "timeline", entry, table="spans")
+    lanes = [(row["lane"], row["what"], row["start"], row["end"]) for row in spans]
     assert lanes == [
         ("forward", "forward", 0, 0.15), ("forward", "forward", 0.15, 0.2),
         ("longest pauses", f"between {GEMM} and {FMHA}", 0.05, 0.12),

@@ -40,20 +40,20 @@ from tests.strategies import (
     st.sampled_from(NAMES),
     st.booleans(),
 )
-def test_text_without_an_lp_drifts_as_its_numbers_say(one: Written, placeholder: str, name: str, tags: bool) -> None:
+def test_text_without_an_lp_drifts_as_its_numbers_say(answer: Written, placeholder: str, name: str, tags: bool) -> None:
     tokenizer = load_tokenizer(name)
-    template = build_template(one.text, tokenizer, placeholder, tags=tags)
-    ids = tokenizer.encode(f"[CONFORMER]{one.text}[/CONFORMER]" if tags else one.text)
+    template = build_template(answer.text, tokenizer, placeholder, tags=tags)
+    ids = tokenizer.encode(f"[CONFORMER]{answer.text}[/CONFORMER]" if tags else answer.text)
     alignment = align(template, ids, tokenizer)
     check_complete(alignment, template, ids)
-    (needed,) = needed_tokens([one.text], tokenizer)
+    (needed,) = needed_tokens([answer.text], tokenizer)
     drift = template.free_per_block - needed
     assert [block.drift for block in alignment.blocks] == drift.tolist()
     assert [block.needed for block in alignment.blocks] == needed.tolist()
-    assert [block.atom for block in alignment.blocks] == list(range(one.molecule.atoms))
-    assert [block.element for block in alignment.blocks] == list(one.molecule.elements)
+    assert [block.atom for block in alignment.blocks] == list(range(answer.molecule.atoms))
+    assert [block.element for block in alignment.blocks] == list(answer.molecule.elements)
     assert {kind for block in alignment.blocks for kind in block.kinds} == {"exact"}
-    assert [(block.x, block.y, block.z) for block in alignment.blocks] == [tuple(map(float, t)) for t in one.numbers]
+    assert [(block.x, block.y, block.z) for block in alignment.blocks] == [tuple(map(float, t)) for t in answer.numbers]
     marks = [row.mark for row in alignment.rows]
     assert marks.count("left_over") == sum(value for value in drift.tolist() if value > 0)
     assert marks.count("beyond") == -sum(value for value in drift.tolist() if value < 0)
@@ -99,8 +99,8 @@ def test_a_token_that_is_junk_in_part_counts_as_junk() -> None:
 def test_text_that_follows_no_template_is_aligned_in_bounded_time(text: str) -> None:
     """Comparing token by token took a minute and a half for a model that wrote digits without end."""
     tokenizer = load_tokenizer("qwen3")
-    one = written(molecule("CN1C=NC2=C1C(=O)N(C(=O)N2C)C"), 1)
-    template = build_template(one.text * 6, tokenizer)
+    answer = written(molecule("CN1C=NC2=C1C(=O)N(C(=O)N2C)C"), 1)
+    template = build_template(answer.text * 6, tokenizer)
     ids = tokenizer.encode(text)
     for lp in ("none", "group-v2.1"):
         check_complete(align(template, ids, tokenizer, lp=lp), template, ids)
@@ -177,32 +177,32 @@ def check_simulated(
             assert row.mark in ("junk", "cut", "")
             running += is_junk
         assert row.running_drift == running
-    for reading, found, simulated in zip(alignment.readings, alignment.blocks, blocks, strict=True):
-        check_simulated_block(alignment, found, simulated, tokenizer)
-        assert reading.kinds == found.kinds
+    for reading, block, simulated in zip(alignment.readings, alignment.blocks, blocks, strict=True):
+        check_simulated_block(alignment, block, simulated, tokenizer)
+        assert reading.kinds == block.kinds
 
 
 def check_simulated_block(
-    alignment: Alignment, found: Block, simulated: SimulatedBlock, tokenizer: TextTokenizer
+    alignment: Alignment, block: Block, simulated: SimulatedBlock, tokenizer: TextTokenizer
 ) -> None:
-    assert found.text == tokenizer.decode(simulated.ids)
-    assert found.template_free == simulated.free
+    assert block.text == tokenizer.decode(simulated.ids)
+    assert block.template_free == simulated.free
     if simulated.drift > 0:
-        assert set(found.kinds) <= {"letters", "punctuation"}
-        assert found.junk_tokens == simulated.drift == found.drift
-        assert found.junk_text == tokenizer.decode(simulated.junk_ids)
-        assert found.needed == len(simulated.number_ids)
-        assert (found.x, found.y, found.z) == tuple(map(float, simulated.number.split(",")))
+        assert set(block.kinds) <= {"letters", "punctuation"}
+        assert block.junk_tokens == simulated.drift == block.drift
+        assert block.junk_text == tokenizer.decode(simulated.junk_ids)
+        assert block.needed == len(simulated.number_ids)
+        assert (block.x, block.y, block.z) == tuple(map(float, simulated.number.split(",")))
     elif simulated.drift == 0:
-        assert found.kinds == ("unverified",)
-        assert (found.text, found.junk_tokens, found.drift) == (simulated.number, 0, None)
+        assert block.kinds == ("unverified",)
+        assert (block.text, block.junk_tokens, block.drift) == (simulated.number, 0, None)
     else:
-        assert simulated.number.startswith(found.text)
-        assert set(found.kinds) <= {"unverified", "cut", "missing_z", "trailing_mark"}
-        assert found.junk_tokens == 0
-        assert found.needed is found.drift is None
-        last = [row for row in alignment.rows if row.block == found.block and row.role == "FREE"][-1]
-        assert (last.mark == "cut") == ("cut" in found.kinds)
+        assert simulated.number.startswith(block.text)
+        assert set(block.kinds) <= {"unverified", "cut", "missing_z", "trailing_mark"}
+        assert block.junk_tokens == 0
+        assert block.needed is block.drift is None
+        last = [row for row in alignment.rows if row.block == block.block and row.role == "FREE"][-1]
+        assert (last.mark == "cut") == ("cut" in block.kinds)
 
 
 @pytest.mark.soak
@@ -216,11 +216,11 @@ def check_simulated_block(
     st.booleans(),
 )
 def test_a_simulated_position_lp_comes_out_as_simulated(
-    one: Molecule, seed: int, form: NumberFormat, placeholder: str, name: str, lp: str, tags: bool
+    molecule: Molecule, seed: int, form: NumberFormat, placeholder: str, name: str, lp: str, tags: bool
 ) -> None:
     tokenizer = load_tokenizer(name)
-    template = build_template(skeleton_of(one), tokenizer, placeholder, tags=tags)
-    contents = [",".join(triple) for triple in random_triples(one.atoms, seed, form)]
+    template = build_template(skeleton_of(molecule), tokenizer, placeholder, tags=tags)
+    contents = [",".join(triple) for triple in random_triples(molecule.atoms, seed, form)]
     blocks = simulate(template, tokenizer, contents, seed)
     alignment = align(template, forced_by_position(template, blocks), tokenizer, lp=lp)
     check_simulated(alignment, template, blocks, tokenizer)
@@ -228,18 +228,18 @@ def test_a_simulated_position_lp_comes_out_as_simulated(
 
 @pytest.mark.soak
 @given(small_molecules(), seeds(), st.sampled_from(NAMES))
-def test_diagnostics_settle_what_the_text_alone_cannot(one: Molecule, seed: int, name: str) -> None:
+def test_diagnostics_settle_what_the_text_alone_cannot(molecule: Molecule, seed: int, name: str) -> None:
     tokenizer = load_tokenizer(name)
-    template = build_template(skeleton_of(one), tokenizer, "0.0000,0.0000,0.0000")
-    contents = [",".join(triple) for triple in random_triples(one.atoms, seed)]
+    template = build_template(skeleton_of(molecule), tokenizer, "0.0000,0.0000,0.0000")
+    contents = [",".join(triple) for triple in random_triples(molecule.atoms, seed)]
     blocks = simulate(template, tokenizer, contents, seed)
     masses = {
         index: CloseMass(closing=0.0, going_on=0.9) if block.drift < 0 else CloseMass(closing=0.9, going_on=0.0)
         for index, block in enumerate(blocks)
     }
     ids = forced_by_position(template, blocks)
-    found = align(template, ids, tokenizer, lp="group-v2.1", masses=masses).blocks
-    for block, simulated in zip(found, blocks, strict=True):
+    aligned = align(template, ids, tokenizer, lp="group-v2.1", masses=masses).blocks
+    for block, simulated in zip(aligned, blocks, strict=True):
         if simulated.drift < 0:
             assert "cut" in block.kinds
             assert block.drift is None
@@ -255,7 +255,7 @@ def test_diagnostics_settle_what_the_text_alone_cannot(one: Molecule, seed: int,
     st.sampled_from(NAMES),
     st.sampled_from(LP_NAMES),
 )
-def test_any_ids_are_aligned(one: Molecule, ids: list[int], name: str, lp: str) -> None:
+def test_any_ids_are_aligned(molecule: Molecule, ids: list[int], name: str, lp: str) -> None:
     """Imported samples may name an LP that did not make them."""
-    template = build_template(skeleton_of(one), load_tokenizer(name))
+    template = build_template(skeleton_of(molecule), load_tokenizer(name))
     check_complete(align(template, ids, load_tokenizer(name), lp=lp), template, ids)

@@ -40,8 +40,8 @@ def test_the_examples_of_the_reports(content: str, kinds: tuple[Kind, ...], junk
         reading = read_block(content, lp=lp)
         assert (reading.kinds, reading.junk_text) == (kinds, junk)
         assert reading.numbers == tuple(content.removesuffix(junk).split(","))
-    (found,) = find_blocks(f"[C]<{content}>=[O]")
-    assert (found.content, found.descriptor, found.closed) == (content, "[C]", True)
+    (block,) = find_blocks(f"[C]<{content}>=[O]")
+    assert (block.content, block.descriptor, block.closed) == (content, "[C]", True)
 
 
 def test_both_counts_of_the_reports_on_one_text() -> None:
@@ -234,15 +234,15 @@ def test_found_blocks_know_their_atom() -> None:
 
 @pytest.mark.soak
 @given(enriched_texts(), st.sampled_from(JUNK))
-def test_all_blocks_of_an_enriched_text_are_found(one: Written, junk: str) -> None:
-    expected = [",".join(triple) for triple in one.numbers]
-    tagged = f"[SMILES]{one.molecule.smiles}[/SMILES][CONFORMER]{one.text}[/CONFORMER]<|im_end|>"
-    for text in (one.text, tagged):
+def test_all_blocks_of_an_enriched_text_are_found(enriched: Written, junk: str) -> None:
+    expected = [",".join(triple) for triple in enriched.numbers]
+    tagged = f"[SMILES]{enriched.molecule.smiles}[/SMILES][CONFORMER]{enriched.text}[/CONFORMER]<|im_end|>"
+    for text in (enriched.text, tagged):
         blocks = find_blocks(text)
         assert [block.content for block in blocks] == expected
-        assert [block.descriptor for block in blocks] == list(one.molecule.descriptors)
+        assert [block.descriptor for block in blocks] == list(enriched.molecule.descriptors)
         assert all(block.closed for block in blocks)
-    with_junk = one.text.replace(">[", f"{junk}>[")
+    with_junk = enriched.text.replace(">[", f"{junk}>[")
     assert len(find_blocks(with_junk)) == len(expected)
 
 

@@ -116,15 +116,15 @@ def test_the_answer_is_what_stands_in_the_tags(text: str, inside: str) -> None:
 
 @pytest.mark.soak
 @given(enriched_texts(form=TRIMMED4), st.booleans())
-def test_what_the_codec_writes_is_clean(one: Written, tags: bool) -> None:
-    prompt = f"[SMILES]{one.molecule.smiles}[/SMILES]"
-    text = f"{prompt}[CONFORMER]{one.text}[/CONFORMER]<|endoftext|>" if tags else one.text
-    assert extract_smiles(answer_of(text)) == one.molecule.smiles
-    check = check_sample(text, one.molecule)
-    at_origin = one.molecule.atoms > 1 and not any(float(n) for triple in one.numbers for n in triple)
+def test_what_the_codec_writes_is_clean(enriched: Written, tags: bool) -> None:
+    prompt = f"[SMILES]{enriched.molecule.smiles}[/SMILES]"
+    text = f"{prompt}[CONFORMER]{enriched.text}[/CONFORMER]<|endoftext|>" if tags else enriched.text
+    assert extract_smiles(answer_of(text)) == enriched.molecule.smiles
+    check = check_sample(text, enriched.molecule)
+    at_origin = enriched.molecule.atoms > 1 and not any(float(n) for triple in enriched.numbers for n in triple)
     assert check.issues == ((NO_COORDINATES,) if at_origin else ())
     assert check.clean != at_origin
-    assert (check.exact_match, check.same_graph, check.blocks) == (True, True, one.molecule.atoms)
+    assert (check.exact_match, check.same_graph, check.blocks) == (True, True, enriched.molecule.atoms)
 
 
 def check_consistent(check: Check) -> None:
@@ -144,10 +144,10 @@ def check_consistent(check: Check) -> None:
 @pytest.mark.soak
 def test_any_answer_has_a_check(capfd: pytest.CaptureFixture[str]) -> None:
     @given(enriched_texts(), seeds(), any_text(), st.sampled_from(("none", "group-v2.1")))
-    def check(one: Written, seed: int, text: str, lp: str) -> None:
-        check_consistent(check_sample(damaged(one.text, seed, 6), one.molecule, lp=lp))
-        check_consistent(check_sample(text, one.molecule, lp=lp))
-        check_consistent(check_sample(f"[CONFORMER][C]<{text}>{text}", one.molecule, lp=lp))
+    def check(enriched: Written, seed: int, text: str, lp: str) -> None:
+        check_consistent(check_sample(damaged(enriched.text, seed, 6), enriched.molecule, lp=lp))
+        check_consistent(check_sample(text, enriched.molecule, lp=lp))
+        check_consistent(check_sample(f"[CONFORMER][C]<{text}>{text}", enriched.molecule, lp=lp))
 
     check()
     assert capfd.readouterr() == ("", "")
@@ -169,14 +169,14 @@ def test_only_complete_triples_are_mended(text: str, cleaned: str) -> None:
 
 @pytest.mark.soak
 @given(enriched_texts(molecules(shipped=60), TRIMMED4), st.lists(st.sampled_from(JUNK), min_size=1, max_size=5))
-def test_junk_behind_every_triple_is_stripped(one: Written, junk: list[str]) -> None:
-    contents = iter([",".join(triple) + junk[index % len(junk)] for index, triple in enumerate(one.numbers)])
-    text = re.sub(r"(?<=\])<[^<>]*>", lambda _: f"<{next(contents)}>", one.text)
-    assert clean_up(text) == one.text
+def test_junk_behind_every_triple_is_stripped(enriched: Written, junk: list[str]) -> None:
+    contents = iter([",".join(triple) + junk[index % len(junk)] for index, triple in enumerate(enriched.numbers)])
+    text = re.sub(r"(?<=\])<[^<>]*>", lambda _: f"<{next(contents)}>", enriched.text)
+    assert clean_up(text) == enriched.text
 
 
 @pytest.mark.soak
-@given(st.one_of(any_text(120), st.builds(lambda one, seed: damaged(one.text, seed, 8), enriched_texts(), seeds())))
+@given(st.one_of(any_text(120), st.builds(lambda whole, seed: damaged(whole.text, seed, 8), enriched_texts(), seeds())))
 def test_no_number_is_invented_and_nothing_else_is_touched(text: str) -> None:
     cleaned = clean_up(text)
     before, after = find_blocks(text), find_blocks(cleaned)

@@ -43,9 +43,9 @@ def counted(text: str, tokenizer: TextTokenizer) -> list[int]:
 
 @pytest.mark.soak
 @given(molecules(shipped=60), seeds(), formats(), st.sampled_from(PLACEHOLDERS), st.sampled_from(NAMES))
-def test_drift_is_what_counting_gives(one, seed: int, form: NumberFormat, placeholder: str, name: str) -> None:
+def test_drift_is_what_counting_gives(molecule, seed: int, form: NumberFormat, placeholder: str, name: str) -> None:
     tokenizer = load_tokenizer(name)
-    text = written(one, seed, form).text
+    text = written(molecule, seed, form).text
     free, needed = counted(skeleton(text, placeholder), tokenizer), counted(text, tokenizer)
     assert build_template(text, tokenizer, placeholder).free_per_block.tolist() == free
     assert needed_tokens([text], tokenizer)[0].tolist() == needed

@@ -34,7 +34,7 @@ def units(most: int = 7) -> st.SearchStrategy[list[Unit]]:
 
 def score_of(matched: list[int], template: list[Unit], generated: list[Unit]) -> int:
     pairs = [(template[there], generated[here]) for here, there in enumerate(matched) if there >= 0]
-    values = [SAME if one == other else SAME_ATOM if one[0] == other[0] else OTHER for one, other in pairs]
+    values = [SAME if left == right else SAME_ATOM if left[0] == right[0] else OTHER for left, right in pairs]
     return sum(values) + GAP * (len(template) + len(generated) - 2 * len(pairs))
 
 
@@ -45,8 +45,8 @@ def best_score(template: list[Unit], generated: list[Unit]) -> int:
     def best(i: int, j: int) -> int:
         if i == len(generated) or j == len(template):
             return GAP * (len(generated) - i + len(template) - j)
-        one, other = template[j], generated[i]
-        value = SAME if one == other else SAME_ATOM if one[0] == other[0] else OTHER
+        left, right = template[j], generated[i]
+        value = SAME if left == right else SAME_ATOM if left[0] == right[0] else OTHER
         return max(value + best(i + 1, j + 1), GAP + best(i + 1, j), GAP + best(i, j + 1))
 
     return best(0, 0)
@@ -57,9 +57,9 @@ def best_score(template: list[Unit], generated: list[Unit]) -> int:
 def test_no_other_matching_scores_more(template: list[Unit], generated: list[Unit]) -> None:
     matched = match_units(template, generated)
     assert len(matched) == len(generated)
-    there = [index for index in matched if index >= 0]
-    assert there == sorted(set(there))
-    assert all(index < len(template) for index in there)
+    indices = [index for index in matched if index >= 0]
+    assert indices == sorted(set(indices))
+    assert all(index < len(template) for index in indices)
     assert score_of(matched, template, generated) == best_score(template, generated)
 
 

@@ -81,11 +81,11 @@ def check_against_characters(template: Template, tokenizer: TextTokenizer) -> No
 
 @pytest.mark.soak
 @given(molecules(), placeholders(), st.booleans(), st.sampled_from(NAMES))
-def test_roles_and_blocks_are_those_of_the_characters(one: Molecule, placeholder: str, tags: bool, name: str) -> None:
+def test_roles_and_blocks_are_those_of_the_characters(mol: Molecule, placeholder: str, tags: bool, name: str) -> None:
     tokenizer = load_tokenizer(name)
-    template = build_template(skeleton_of(one), tokenizer, placeholder, tags=tags)
-    assert template.text == ("[CONFORMER]{}[/CONFORMER]" if tags else "{}").format(skeleton_of(one, placeholder))
-    assert template.blocks == one.atoms
+    template = build_template(skeleton_of(mol), tokenizer, placeholder, tags=tags)
+    assert template.text == ("[CONFORMER]{}[/CONFORMER]" if tags else "{}").format(skeleton_of(mol, placeholder))
+    assert template.blocks == mol.atoms
     alone = build_template("[C]<>", tokenizer, placeholder)
     assert needed_by_content([("[C]", placeholder)], tokenizer) == [alone.free]
     check_against_characters(template, tokenizer)

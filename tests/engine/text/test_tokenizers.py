@@ -134,8 +134,8 @@ def test_digits_never_share_a_token(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_ids_of_enriched_texts_equal_tiktoken(name: str) -> None:
     smiles = shipped_smiles()[: sized(40, 1000)]
-    texts = [f"[CONFORMER]{written(molecule(one), seed).text}[/CONFORMER]" for seed, one in enumerate(smiles)]
-    prompts = [f"[SMILES]{one}[/SMILES]" for one in smiles]
+    texts = [f"[CONFORMER]{written(molecule(smi), seed).text}[/CONFORMER]" for seed, smi in enumerate(smiles)]
+    prompts = [f"[SMILES]{smi}[/SMILES]" for smi in smiles]
     for text, ids in zip(texts + prompts, load_tokenizer(name).encode_batch(texts + prompts), strict=True):
         assert ids == tiktoken_ids(name, text)
 
