@@ -18,12 +18,12 @@ from engine.store.files import Files
 from engine.store.store import DEMO, Store
 
 
-def copied(place: Path, kind: Kind, part: str) -> tuple[Store, Entry]:
+def copied(folder: Path, kind: Kind, part: str) -> tuple[Store, Entry]:
     """A store with the demo's first entry whose id has this in it."""
     demo = Store(Files(DEMO))
     entry = next(entry for entry in demo.listing(kind).entries if part in entry.id)
-    shutil.copytree(DEMO / entry.folder, place / entry.folder)
-    store = Store(Files(place))
+    shutil.copytree(DEMO / entry.folder, folder / entry.folder)
+    store = Store(Files(folder))
     return store, store.entry(entry.id, kind)
 
 
@@ -49,8 +49,8 @@ def filled(column: str, value: Any) -> Callable[[pa.Table], pa.Table]:
     """A value in every row of a column."""
 
     def change(rows: pa.Table) -> pa.Table:
-        place = rows.schema.get_field_index(column)
-        kind = rows.schema.field(place).type
-        return rows.set_column(place, pa.field(column, kind), pa.array([value] * rows.num_rows, kind))
+        index = rows.schema.get_field_index(column)
+        kind = rows.schema.field(index).type
+        return rows.set_column(index, pa.field(column, kind), pa.array([value] * rows.num_rows, kind))
 
     return change

@@ -84,10 +84,10 @@ def random_triples(atoms: int, seed: int, form: NumberFormat = FIXED4) -> tuple[
     return tuple((random_number(rng, form), random_number(rng, form), random_number(rng, form)) for _ in range(atoms))
 
 
-def with_conformer(one: Molecule, seed: int, scale: float = 6.0) -> Chem.Mol:
+def with_conformer(molecule: Molecule, seed: int, scale: float = 6.0) -> Chem.Mol:
     """A copy of the molecule with random coordinates: what the codec carries need not be chemistry."""
     rng = random.Random(seed)
-    mol = Chem.Mol(one.mol)
+    mol = Chem.Mol(molecule.mol)
     conformer = Chem.Conformer(mol.GetNumAtoms())
     for atom in range(mol.GetNumAtoms()):
         conformer.SetAtomPosition(atom, Point3D(*(rng.gauss(0.0, scale) for _ in range(3))))
@@ -104,9 +104,9 @@ class Written:
     text: str
 
 
-def written(one: Molecule, seed: int, form: NumberFormat = FIXED4) -> Written:
-    numbers = random_triples(one.atoms, seed, form)
-    return Written(one, numbers, enriched_text(one.smiles, one.descriptors, numbers))
+def written(molecule: Molecule, seed: int, form: NumberFormat = FIXED4) -> Written:
+    numbers = random_triples(molecule.atoms, seed, form)
+    return Written(molecule, numbers, enriched_text(molecule.smiles, molecule.descriptors, numbers))
 
 
 def enriched_texts(

@@ -41,8 +41,8 @@ def report(requirements: str, *more: str) -> Mapping[str, Any]:
         options = ["--dry-run", "--ignore-installed", "--quiet", "--report", str(path), *more]
         command = [sys.executable, "-m", "pip", "install", *options, "-r", str(ROOT / requirements)]
         subprocess.run(command, check=True)
-        found: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return found
+        document: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return document
 
 
 def lock_lines(packages: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -60,13 +60,13 @@ def write_locks() -> None:
     app = lock_lines(report("requirements.txt")["install"])
     write_lock(LOCK, app)
     for name, more in BESIDE.items():
-        write_lock(ROOT / f"{name}.lock", beside(app, lock_lines(report(f"{name}.txt", *more)["install"])))
+        write_lock(ROOT / f"{name}.lock", not_in_app(app, lock_lines(report(f"{name}.txt", *more)["install"])))
 
 
-def beside(app: Iterable[str], lines: Iterable[str]) -> list[str]:
+def not_in_app(app: Iterable[str], lines: Iterable[str]) -> list[str]:
     """Those whose package is not the app's already."""
-    known = {line.partition("==")[0] for line in app}
-    return [line for line in lines if line.partition("==")[0] not in known]
+    names = {line.partition("==")[0] for line in app}
+    return [line for line in lines if line.partition("==")[0] not in names]
 
 
 def write_lock(path: Path, lines: Iterable[str]) -> None:
@@ -87,8 +87,8 @@ def licence_of(package: importlib.metadata.Distribution) -> str:
 
 
 def licences() -> list[tuple[str, str, str]]:
-    found = {package.name.lower(): package for package in importlib.metadata.distributions()}
-    return [(package.name, package.version, licence_of(package)) for _, package in sorted(found.items())] + SHIPPED
+    packages = {package.name.lower(): package for package in importlib.metadata.distributions()}
+    return [(package.name, package.version, licence_of(package)) for _, package in sorted(packages.items())] + SHIPPED
 
 
 def main() -> None:

@@ -54,8 +54,8 @@ REGISTRY_HOSTS = [f"{name}.{end}".encode() for end, names in _ENDS.items() for n
 
 
 def sources(*tops: str) -> list[Path]:
-    found = [path for top in tops for path in ([ROOT / top] if top.endswith(".py") else (ROOT / top).rglob("*"))]
-    return sorted(path for path in found if path.suffix in SOURCE_SUFFIXES and path.is_file())
+    paths = [path for top in tops for path in ([ROOT / top] if top.endswith(".py") else (ROOT / top).rglob("*"))]
+    return sorted(path for path in paths if path.suffix in SOURCE_SUFFIXES and path.is_file())
 
 
 def modules(*tops: str) -> list[Path]:
@@ -113,8 +113,8 @@ def unit_of(dotted: str) -> str | None:
 
 def allowed(importer: str, target: str) -> bool:
     below = FLOOR_OF[target] < FLOOR_OF[importer]
-    beside = FLOOR_OF[target] == FLOOR_OF[importer] and {importer, target} <= LONE
-    return below or beside or importer == target
+    same_floor = FLOOR_OF[target] == FLOOR_OF[importer] and {importer, target} <= LONE
+    return below or same_floor or importer == target
 
 
 def test_a_module_imports_only_from_floors_below_its_own() -> None:

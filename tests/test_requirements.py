@@ -38,8 +38,8 @@ def pins(name: str) -> dict[str, str]:
 @pytest.mark.parametrize("name", ["requirements.txt", "requirements-dev.txt"])
 def test_the_environment_holds_the_pinned_versions(name: str) -> None:
     # A build may add a local part to the version that was asked for, as torch's CPU build does: 2.13.0+cpu.
-    found = {package: importlib.metadata.version(package).partition("+")[0] for package in pins(name)}
-    assert found == pins(name)
+    installed = {package: importlib.metadata.version(package).partition("+")[0] for package in pins(name)}
+    assert installed == pins(name)
 
 
 # --- the installed engine ---------------------------------------------------------------------------------------------
@@ -49,7 +49,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 
 def requirements(*extras: str) -> dict[str, Requirement]:
     chosen = [line for extra in extras for line in PROJECT["optional-dependencies"][extra]]
-    return {found.name: found for found in map(Requirement, [*PROJECT["dependencies"], *chosen])}
+    return {requirement.name: requirement for requirement in map(Requirement, [*PROJECT["dependencies"], *chosen])}
 
 
 def test_what_an_install_takes_holds_the_tested_versions() -> None:
@@ -59,7 +59,7 @@ def test_what_an_install_takes_holds_the_tested_versions() -> None:
         for name, version in pins(file).items()
     }
     everything = requirements(*PROJECT["optional-dependencies"])
-    assert {name: pinned[name] for name, one in everything.items() if pinned[name] not in one.specifier} == {}
+    assert {name: pinned[name] for name, wanted in everything.items() if pinned[name] not in wanted.specifier} == {}
     assert set(pins("requirements.txt")) <= set(everything)
 
 
@@ -89,9 +89,9 @@ def test_an_installed_engine_finds_what_ships_and_keeps_runs_with_the_user(tmp_p
     (site / "engine" / "_data").symlink_to(ROOT / "data")
     environment = {**os.environ, "PYTHONPATH": str(site), "XDG_DATA_HOME": str(tmp_path / "user")}
     environment.pop("DRIFTSCOPE_STORE", None)
-    asked = ("run", "CO", "--model", "demo-qwen", "--json")
+    argv = ("run", "CO", "--model", "demo-qwen", "--json")
     code = "import sys; from engine.cli.main import main; sys.exit(main())"
-    made = subprocess.run([sys.executable, "-c", code, *asked], cwd=tmp_path, env=environment, capture_output=True)
+    made = subprocess.run([sys.executable, "-c", code, *argv], cwd=tmp_path, env=environment, capture_output=True)
     assert made.returncode == 0, made.stderr
     (row,) = json.loads(made.stdout)
     assert (tmp_path / "user" / "driftscope" / "store" / "runs" / f"run_id={row['run_id']}").is_dir()
@@ -105,24 +105,24 @@ def normal(pinned: dict[str, str]) -> dict[str, str]:
 
 
 def locked(path: Path) -> dict[str, str]:
-    found = dict(re.findall(r"^(\S+)==(\S+) --hash=sha256:[0-9a-f]{64}$", path.read_text(), re.MULTILINE))
-    assert len(found) == len(lines(path)), "each line has one hash, and no package is there twice"
-    return normal(found)
+    versions = dict(re.findall(r"^(\S+)==(\S+) --hash=sha256:[0-9a-f]{64}$", path.read_text(), re.MULTILINE))
+    assert len(versions) == len(lines(path)), "each line has one hash, and no package is there twice"
+    return normal(versions)
 
 
 def test_the_lock_has_a_hash_for_every_pin_but_torchs() -> None:
-    found, wanted = locked(supply_chain.LOCK), normal(pins("requirements.txt"))
-    assert not any(name.startswith(supply_chain.BY_INDEX) for name in found)
+    actual, wanted = locked(supply_chain.LOCK), normal(pins("requirements.txt"))
+    assert not any(name.startswith(supply_chain.BY_INDEX) for name in actual)
     del wanted["torch"]
-    assert {name: found.get(name) for name in wanted} == wanted
+    assert {name: actual.get(name) for name in wanted} == wanted
 
 
 @pytest.mark.parametrize("name", supply_chain.BESIDE)
 def test_the_locks_beside_it_have_what_it_lacks(name: str) -> None:
-    app, found = locked(supply_chain.LOCK), locked(ROOT / f"{name}.lock")
-    assert not app.keys() & found.keys()
+    app, extra = locked(supply_chain.LOCK), locked(ROOT / f"{name}.lock")
+    assert not app.keys() & extra.keys()
     wanted = normal(pins(f"{name}.txt"))
-    assert {package: (app | found).get(package) for package in wanted} == wanted
+    assert {package: (app | extra).get(package) for package in wanted} == wanted
 
 
 def test_every_package_has_a_licence() -> None:

@@ -82,16 +82,16 @@ def lines(path: Path) -> list[str]:
     return [line for line in path.read_text(encoding="utf-8").splitlines() if not re.match(comment, line)]
 
 
-def counted(what: str) -> int:
-    files = [path for path in tracked() if is_of(path, GLOBS[what])]
-    if what == WIDE:
+def counted(kind: str) -> int:
+    files = [path for path in tracked() if is_of(path, GLOBS[kind])]
+    if kind == WIDE:
         return sum(len(line) > MOST_COLUMNS for path in files if path.suffix in IN_COLUMNS for line in lines(path))
     return sum(len(lines(path)) for path in files)
 
 
-@pytest.mark.parametrize("what", GLOBS)
-def test_lines_keep_within_their_budget(what: str) -> None:
-    assert counted(what) <= json.loads(BUDGETS.read_text())[what]
+@pytest.mark.parametrize("kind", GLOBS)
+def test_lines_keep_within_their_budget(kind: str) -> None:
+    assert counted(kind) <= json.loads(BUDGETS.read_text())[kind]
 
 
 def test_lines_are_no_denser() -> None:
@@ -102,9 +102,9 @@ def test_lines_are_no_denser() -> None:
 
 if __name__ == "__main__":
     budgets = json.loads(BUDGETS.read_text()) if BUDGETS.exists() else {}
-    now = {what: counted(what) for what in GLOBS}
-    for what, figure in now.items():
-        print(f"{figure:7,} of {budgets.get(what, figure):7,}  {what}")
+    now = {kind: counted(kind) for kind in GLOBS}
+    for kind, figure in now.items():
+        print(f"{figure:7,} of {budgets.get(kind, figure):7,}  {kind}")
     if "--lower" in sys.argv:
-        lowered = {what: min(figure, budgets.get(what, figure)) for what, figure in now.items()}
+        lowered = {kind: min(figure, budgets.get(kind, figure)) for kind, figure in now.items()}
         BUDGETS.write_text(json.dumps(lowered, indent=2) + "\n")

@@ -20,7 +20,7 @@ SECRET = "secret-4711"
 
 def in_turn(*lists: Sequence[Any]) -> list[tuple[Any, ...]]:
     """As many as the longest list has; the others begin again."""
-    return [tuple(one[place % len(one)] for one in lists) for place in range(max(map(len, lists)))]
+    return [tuple(values[index % len(values)] for values in lists) for index in range(max(map(len, lists)))]
 
 
 def statements() -> list[str]:
@@ -31,20 +31,20 @@ def statements() -> list[str]:
         ("commands", "command_places"),
         ("bombs", "bomb_places"),
     ]
-    return [place.replace("{}", what) for of, places in pairs for what, place in in_turn(tables[of], tables[places])]
+    return [frame.replace("{}", text) for of, frames in pairs for text, frame in in_turn(tables[of], tables[frames])]
 
 
 def files() -> list[tuple[list[str], str, str]]:
     """Words of a command, a file's name, and its damage."""
     tables = TABLES["files"]
-    of_pickles = [(["references", "add", "--label", "x"], "x.pickle", f"pickle_{what}") for what in tables["pickles"]]
+    of_pickles = [(["references", "add", "--label", "x"], "x.pickle", f"pickle_{kind}") for kind in tables["pickles"]]
     return in_turn(tables["readers"], tables["names"], 2 * tables["damages"]) + of_pickles
 
 
 def paths() -> list[str]:
     tables = TABLES["links"]
-    asked = in_turn(tables["roots"], tables["targets"], 2 * tables["spellings"])
-    return [root + target.replace("{}", up) for root, target, up in asked]
+    links = in_turn(tables["roots"], tables["targets"], 2 * tables["spellings"])
+    return [root + target.replace("{}", up) for root, target, up in links]
 
 
 # --- what a pickle names: read by Python's own unpickler, each of the first three acts --------------------------------

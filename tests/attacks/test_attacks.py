@@ -27,8 +27,8 @@ LEAST, MOST_SECONDS, MOST_MB, GIVEN_UP = 150, 30, 1_500, 300
 
 
 def test_the_list_is_long_and_has_nothing_twice() -> None:
-    sql, given, asked = statements(), [str(attack) for attack in files()], paths()
-    assert len({*sql, *given, *asked}) == len(sql) + len(given) + len(asked) >= LEAST
+    sql, given, links = statements(), [str(attack) for attack in files()], paths()
+    assert len({*sql, *given, *links}) == len(sql) + len(given) + len(links) >= LEAST
 
 
 # --- statements -----------------------------------------------------------------------------------------------------
@@ -53,12 +53,12 @@ def console(folder: Path) -> Iterator[Console]:
 def test_a_statement(console: Console, folder: Path, sql: str) -> None:
     try:
         answer = console.query(sql)
-        told = str(answer.table.slice(0, 100).to_pylist())
+        output = str(answer.table.slice(0, 100).to_pylist())
         assert answer.table.nbytes <= 8 << 20
     except SqlError as error:
-        told = str(error)
-        assert told.isprintable() and len(told) < 5_000
-    assert SECRET not in told
+        output = str(error)
+        assert output.isprintable() and len(output) < 5_000
+    assert SECRET not in output
     assert [path.name for path in folder.iterdir()] == ["secret.csv"]
     assert console.query("SELECT sum(a) AS a FROM t").table.to_pylist() == [{"a": 6}]
 
@@ -75,16 +75,16 @@ def test_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reader: list[st
     make_file(Path(name), damage)
     Path("victim").touch()
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "DRIFTSCOPE_STORE": str(tmp_path / "store")}
-    with open(tmp_path / "told", "w+") as told:  # noqa: PTH123 - one file for both streams
+    with open(tmp_path / "told", "w+") as log:  # noqa: PTH123 - one file for both streams
         command = [sys.executable, "-m", "engine", *reader, name]
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=told, stderr=told, env=environment)
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
         stop = threading.Timer(GIVEN_UP, process.kill)
         stop.start()
         _, status, used = os.wait4(process.pid, 0)
         stop.cancel()
-        told.seek(0)
+        log.seek(0)
         process.returncode = os.waitstatus_to_exitcode(status)
-        (line,) = told.read().splitlines()
+        (line,) = log.read().splitlines()
     assert process.returncode == 2
     assert used.ru_utime + used.ru_stime < MOST_SECONDS
     assert used.ru_maxrss < MOST_MB * 1024

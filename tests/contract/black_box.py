@@ -116,8 +116,8 @@ def engine(*args: str, store: Path) -> Done:
 
 def options() -> dict[str, Any]:
     """Of every command, by its whole name: each option's names, default, choices, and whether it has to be there."""
-    known: dict[str, Any] = _python("-c", _PARSER, store=ROOT).document
-    return known
+    commands: dict[str, Any] = _python("-c", _PARSER, store=ROOT).document
+    return commands
 
 
 Link: TypeAlias = tuple[str, Mapping[str, Any], Sequence[str] | None]
@@ -145,22 +145,22 @@ def _python(*args: str, store: Path, stdin: str = "", limit_s: float = LIMIT_S) 
 def answers(calls: Mapping[str, Mapping[str, Any]], store: Path) -> dict[str, Any]:
     """Each call's JSON by its name; where it ``reads`` a file that it wrote to ``{out}``, that file as well."""
     with tempfile.TemporaryDirectory() as out:
-        places = [Path(out, str(number)) for number in range(len(calls))]
-        asked = []
-        for place, call in zip(places, calls.values(), strict=True):
-            place.mkdir()
-            words = [arg.replace("{inputs}", str(INPUTS)).replace("{out}", str(place)) for arg in call["args"]]
-            asked.append([*words, "--json"])
-        done = _python("-c", _CALLS, store=store, stdin=json.dumps(asked), limit_s=LIMIT_S * 3)
+        folders = [Path(out, str(number)) for number in range(len(calls))]
+        requests = []
+        for folder, call in zip(folders, calls.values(), strict=True):
+            folder.mkdir()
+            words = [arg.replace("{inputs}", str(INPUTS)).replace("{out}", str(folder)) for arg in call["args"]]
+            requests.append([*words, "--json"])
+        done = _python("-c", _CALLS, store=store, stdin=json.dumps(requests), limit_s=LIMIT_S * 3)
         assert done.code == 0, done.err[-2000:]
-        found = {}
-        for name, place, line in zip(calls, places, done.out.splitlines(), strict=True):
-            found[name] = Done(*json.loads(line)).document
+        documents = {}
+        for name, folder, line in zip(calls, folders, done.out.splitlines(), strict=True):
+            documents[name] = Done(*json.loads(line)).document
             if reads := calls[name].get("reads"):
-                content = (place / reads).read_text(encoding="utf-8")
+                content = (folder / reads).read_text(encoding="utf-8")
                 file = json.loads(content) if reads.endswith(".json") else content.splitlines()
-                found[name] = {"answer": found[name], "file": file}
-        return found
+                documents[name] = {"answer": documents[name], "file": file}
+        return documents
 
 
 def unpacked_old_store(folder: Path) -> Path:

@@ -49,7 +49,7 @@ def keys_gone(kind: str, name: str) -> set[str]:
 def missing(kind: str, name: str, expected: Any, answer: Any) -> list[tuple[str, str]]:
     """What the answer lost of what is recorded and not gone on purpose: paths, and why."""
     keys = keys_gone(kind, name)
-    return [found for found in lost(expected, answer) if not any(is_below(found[0], key) for key in keys)]
+    return [loss for loss in lost(expected, answer) if not any(is_below(loss[0], key) for key in keys)]
 
 
 def is_below(path: str, key: str) -> bool:

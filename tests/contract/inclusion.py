@@ -33,10 +33,10 @@ def reduced(value: Any, without: Iterable[str] = (), every: Iterable[str] = (), 
             return [below(item) for item in value]
         names = id_of(value)
         kept = range(KEPT_ROWS) if names is None else (0, len(value) // 2, len(value) - 1)
-        rows = [below(value[place]) for place in kept]
+        rows = [below(value[index]) for index in kept]
         if names and every:
             part = {*names, *every}
-            others = (row for place, row in enumerate(value) if place not in kept)
+            others = (row for index, row in enumerate(value) if index not in kept)
             rows += [below({key: item for key, item in row.items() if key in part}) for row in others]
         return {COUNT: len(value), ID: names, ROWS: rows}
     if isinstance(value, float):
@@ -82,12 +82,12 @@ def _lost_rows(
     if len(actual) < count or (names is None and len(actual) != count):
         yield path, f"{count} rows became {len(actual)}"
         return
-    known = {_id(row, names): row for row in reversed(actual)} if names else {}
-    for place, row in enumerate(expected):
+    by_id = {_id(row, names): row for row in reversed(actual)} if names else {}
+    for index, row in enumerate(expected):
         if names is None:
-            yield from lost(row, actual[place], path)
-        elif (key := _id(row, names)) in known:
-            yield from lost(row, known[key], path)
+            yield from lost(row, actual[index], path)
+        elif (key := _id(row, names)) in by_id:
+            yield from lost(row, by_id[key], path)
         else:
             yield path, f"the row {key} is lost"
 

@@ -53,12 +53,12 @@ def resolver(store: Path) -> Callable[[Any], Any]:
         if kind == "run":
             model, _, lp = name.partition("/")
             of_model = [row for row in runs if row["model_alias"] == model]
-            found = [row["run_id"] for known in lps.get(lp, [lp]) for row in of_model if row["lp"] == known][:1]
+            matches = [row["run_id"] for alias in lps.get(lp, [lp]) for row in of_model if row["lp"] == alias][:1]
         else:
-            found = [id_ for id_ in ids[kind] if name in id_]
-        if len(found) != 1:
-            raise SystemExit(f"{match.group()} is {len(found)} entries of the store: {found}")
-        return str(found[0])
+            matches = [id_ for id_ in ids[kind] if name in id_]
+        if len(matches) != 1:
+            raise SystemExit(f"{match.group()} is {len(matches)} entries of the store: {matches}")
+        return str(matches[0])
 
     def resolved(value: Any) -> Any:
         if isinstance(value, str):
@@ -72,23 +72,23 @@ def resolver(store: Path) -> Callable[[Any], Any]:
 
 def record_calls(calls: Mapping[str, Any], store: Path) -> None:
     first, second = (answers(calls, store) for _ in range(2))
-    found = {}
+    documents = {}
     for name, call in calls.items():
         document = reduced(first[name], call.get("without", ()), call.get("every", ()))
         if differences := list(lost(document, second[name])):
             raise SystemExit(f"{name} answers otherwise the second time: {differences[:5]}")
         reads = {"reads": call["reads"]} if "reads" in call else {}
-        found[name] = {"args": call["args"], **reads, "answer": document}
-    _write("answers", found)
+        documents[name] = {"args": call["args"], **reads, "answer": document}
+    _write("answers", documents)
 
 
 def record_links(store: Path) -> None:
     links = resolver(store)(_toml("links.toml"))
     named = {f"{page} {name}": (page, query, None) for page, part in links.items() for name, query in part.items()}
     first, second = (pages(list(named.values()), store) for _ in range(2))
-    for name, one, other in zip(named, first, second, strict=True):
-        if one["exceptions"] or one["shown"] != other["shown"]:
-            raise SystemExit(f"{name}: {one} and then {other}")
+    for name, answer, other in zip(named, first, second, strict=True):
+        if answer["exceptions"] or answer["shown"] != other["shown"]:
+            raise SystemExit(f"{name}: {answer} and then {other}")
     _write(
         "links",
         {

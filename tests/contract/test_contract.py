@@ -20,17 +20,17 @@ OPTIONS, ANSWERS = recorded("options"), recorded("answers")
 
 
 def test_commands_have_their_options_and_defaults() -> None:
-    known = options()
+    actual = options()
     names = [name for name in OPTIONS if not is_gone("command", name)]
-    assert not [name for name in names if name not in known]
-    assert not [(name, found) for name in names for found in missing("command", name, OPTIONS[name], known[name])]
+    assert not [name for name in names if name not in actual]
+    assert not [(name, loss) for name in names for loss in missing("command", name, OPTIONS[name], actual[name])]
 
 
 def test_answers_over_the_demo_store_hold_what_was_recorded(tmp_path: Path) -> None:
     demo = Path(shutil.copytree(ROOT / "data" / "demo", tmp_path / "demo"))  # some are kept where they were computed
     calls = {name: call for name, call in ANSWERS.items() if not is_gone("call", name)}
-    found = answers(calls, demo)
-    assert not [(name, lost) for name in calls for lost in missing("call", name, calls[name]["answer"], found[name])]
+    actual = answers(calls, demo)
+    assert not [(name, lost) for name in calls for lost in missing("call", name, calls[name]["answer"], actual[name])]
 
 
 LINKS = {name: link for name, link in recorded("links").items() if not is_gone("link", name)}
@@ -40,12 +40,12 @@ def test_links_to_pages_select_what_they_selected(tmp_path: Path) -> None:
     store = Path(shutil.copytree(ROOT / "data" / "demo", tmp_path / "demo"))
     wanted = {name: sorted(set(link["shown"]) - keys_gone("link", name)) for name, link in LINKS.items()}
     opened = pages([(link["page"], link["query"], wanted[name]) for name, link in LINKS.items()], store)
-    found = dict(zip(LINKS, opened, strict=True))
-    assert not [(name, one["exceptions"]) for name, one in found.items() if one["exceptions"]]
+    actual = dict(zip(LINKS, opened, strict=True))
+    assert not [(name, page["exceptions"]) for name, page in actual.items() if page["exceptions"]]
     assert not [
         (name, lost)
         for name, link in LINKS.items()
-        for lost in missing("link", name, link["shown"], found[name]["shown"])
+        for lost in missing("link", name, link["shown"], actual[name]["shown"])
     ]
 
 
@@ -65,8 +65,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_entries_of_the_old_store_are_shown_as_they_were(store: Path) -> None:
     calls = {name: call for name, call in CALLS.items() if not is_gone("old", name)}
-    found = answers(calls, store)
-    assert not [(name, lost) for name in calls for lost in missing("old", name, calls[name]["answer"], found[name])]
+    actual = answers(calls, store)
+    assert not [(name, lost) for name in calls for lost in missing("old", name, calls[name]["answer"], actual[name])]
 
 
 def test_a_saved_query_is_there(store: Path) -> None:
@@ -101,8 +101,8 @@ def test_each_page_has_links_and_each_command_options() -> None:
     pages = {path.stem for path in (ROOT / "pages").glob("[!_]*.py")}
     assert {link["page"] for link in recorded("links").values()} >= pages
     assert len(recorded("links")) >= 40
-    asked = {call["args"][0] for call in recorded("answers").values()}
-    assert asked >= {"tokens", "runs", "show", "compare", "verify", "sql", "export", "evaluate", "advise", "claims"}
+    commands = {call["args"][0] for call in recorded("answers").values()}
+    assert commands >= {"tokens", "runs", "show", "compare", "verify", "sql", "export", "evaluate", "advise", "claims"}
 
 
 def test_what_is_gone_was_recorded() -> None:

@@ -38,8 +38,8 @@ def test_shown_escapes_and_shortens(text: object, limit: int, expected: str) -> 
 
 
 @given(any_text(), any_text())
-def test_a_message_is_one_printable_line(what: str, fix: str) -> None:
-    for error in (DriftscopeError(what, fix), SmilesError(what, fix, 3), EnrichedError(what, block=1, text=fix)):
+def test_a_message_is_one_printable_line(cause: str, fix: str) -> None:
+    for error in (DriftscopeError(cause, fix), SmilesError(cause, fix, 3), EnrichedError(cause, block=1, text=fix)):
         message = str(error)
         assert len(message.splitlines()) <= 1
         assert message.isprintable()

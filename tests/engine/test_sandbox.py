@@ -23,7 +23,7 @@ from engine.sandbox import Answer, Limits, Sandbox, SandboxError, read_aside
 
 def acting() -> Callable[..., Any]:
     """A child that does what its first argument says."""
-    return lambda what, *given: globals()[what](*given)
+    return lambda action, *given: globals()[action](*given)
 
 
 def echo(value: Any) -> Answer:

@@ -39,8 +39,8 @@ def made_pipe(path: Path) -> Path:
 
 
 def made_socket(path: Path) -> Path:
-    with socket.socket(socket.AF_UNIX) as one:
-        one.bind(os.path.relpath(path))
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(os.path.relpath(path))
     return path
 
 
@@ -88,16 +88,16 @@ def test_patterns_name_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         (tmp_path / name).write_text("{}")
     monkeypatch.chdir(tmp_path)
 
-    def found(*patterns: str) -> list[str]:
+    def expanded(*patterns: str) -> list[str]:
         return [path.as_posix() for path in expand(patterns)]
 
-    assert found("*.json") == ["a.json", "c[1].json"]
-    assert found("**/*.json") == ["a.json", "c[1].json", "deep/er/d.json"]
-    assert found("b.json.gz", "a.json", "*.json*") == ["b.json.gz", "a.json", "c[1].json"]
-    assert found("c[1].json") == ["c[1].json"]
-    assert found(str(tmp_path / "deep/**")) == [str(tmp_path / "deep/e.txt"), str(tmp_path / "deep/er/d.json")]
+    assert expanded("*.json") == ["a.json", "c[1].json"]
+    assert expanded("**/*.json") == ["a.json", "c[1].json", "deep/er/d.json"]
+    assert expanded("b.json.gz", "a.json", "*.json*") == ["b.json.gz", "a.json", "c[1].json"]
+    assert expanded("c[1].json") == ["c[1].json"]
+    assert expanded(str(tmp_path / "deep/**")) == [str(tmp_path / "deep/e.txt"), str(tmp_path / "deep/er/d.json")]
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert found("~/a.json") == [str(tmp_path / "a.json")]
+    assert expanded("~/a.json") == [str(tmp_path / "a.json")]
     for pattern in ("*.csv", "nowhere.json", "a\0b", "**/\0", "", "~nobody-of-that-name/*.json", "[", "x" * 5_000):
         with pytest.raises(FileError, match="matches no file"):
             expand(["a.json", pattern])
@@ -107,7 +107,7 @@ def test_patterns_name_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "a.json").write_text("{}")
     (tmp_path / ".b.json").write_text("{}")
-    assert found(".*.json") == [".b.json"] and ".git/a.json" not in found("**/*.json")
+    assert expanded(".*.json") == [".b.json"] and ".git/a.json" not in expanded("**/*.json")
 
 
 def test_a_full_disk_leaves_what_was_there_and_nothing_beside_it(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from typing import Any
 
 import coverage
 
-from tests.faults.draw import FIFTY, LIST, Fault, listed, place_of
+from tests.faults.draw import FIFTY, LIST, Fault, listed, location_of
 from tests.support import ROOT
 
 MOST_TEST_S = 240.0  # seconds of tests per fault, by the times of the run under coverage
@@ -56,7 +56,7 @@ def pytest_sessionfinish(session: Any) -> None:
 def measure(folder: Path, faults: list[Fault]) -> None:
     """All tests without a browser once, under coverage of the faults' files: ``coverage`` and ``outcome.json``."""
     folder.mkdir(parents=True, exist_ok=True)
-    files = ",".join(sorted({str(place[0]) for place in map(place_of, faults) if place}))
+    files = ",".join(sorted({str(location[0]) for location in map(location_of, faults) if location}))
     (folder / "coveragerc").write_text(CONFIG.format(files=files, data=folder / "coverage"))
     options = ["--cov", f"--cov-config={folder / 'coveragerc'}", "--cov-context=test", "--cov-report="]
     options += ["-m", "not browser", "-n", "auto", "--dist=worksteal", f"--ignore={CONTRACT}"]
@@ -96,11 +96,11 @@ class Reach:
 
 
 @contextmanager
-def planted(copy: Path, fault: Fault, place: tuple[Path, int]) -> Iterator[None]:
-    path = copy / place[0].relative_to(ROOT)
+def planted(copy: Path, fault: Fault, location: tuple[Path, int]) -> Iterator[None]:
+    path = copy / location[0].relative_to(ROOT)
     sound = path.read_text(encoding="utf-8")
     lines = sound.splitlines(keepends=True)
-    lines[place[1]] = lines[place[1]].replace(fault.before, fault.after)
+    lines[location[1]] = lines[location[1]].replace(fault.before, fault.after)
     path.write_text("".join(lines), encoding="utf-8")
     try:
         yield
@@ -108,11 +108,11 @@ def planted(copy: Path, fault: Fault, place: tuple[Path, int]) -> Iterator[None]
         path.write_text(sound, encoding="utf-8")
 
 
-def catcher(copy: Path, fault: Fault, place: tuple[Path, int], tests: Sequence[str]) -> str:
+def catcher(copy: Path, fault: Fault, location: tuple[Path, int], tests: Sequence[str]) -> str:
     """The first of the tests that fails with the fault and not without it; empty where none does."""
     unsteady: list[str] = []
     while True:
-        with planted(copy, fault, place):
+        with planted(copy, fault, location):
             failed = first_failed(copy, tests, unsteady)
         if "::" not in failed or first_failed(copy, [failed], []) != failed:
             return failed
@@ -147,16 +147,16 @@ def copy_of_the_tree(folder: Path) -> Path:
 def check(folder: Path, faults: Sequence[Fault], workers: int, out: Path, contract: Sequence[str]) -> Counter[str]:
     """How many have which verdict; each is a line of ``out`` at once, and none that stands there is made again."""
     reach = Reach(folder)
-    known = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()] if out.is_file() else []
-    waiting = [fault for fault in faults if not any(asdict(fault).items() <= row.items() for row in known)]
+    rows = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()] if out.is_file() else []
+    waiting = [fault for fault in faults if not any(asdict(fault).items() <= row.items() for row in rows)]
     copies: SimpleQueue[Path] = SimpleQueue()
 
     def judged(fault: Fault) -> dict[str, Any]:
-        if (place := place_of(fault)) is None:
+        if (location := location_of(fault)) is None:
             return {**asdict(fault), "result": "gone"}
         copy = copies.get()
         try:
-            by = catcher(copy, fault, place, [*reach.tests(*place), *contract])
+            by = catcher(copy, fault, location, [*reach.tests(*location), *contract])
         finally:
             copies.put(copy)
         return {**asdict(fault), "result": "caught" if by else "missed", "by": by}
@@ -165,11 +165,11 @@ def check(folder: Path, faults: Sequence[Fault], workers: int, out: Path, contra
         for number in range(workers):
             copies.put(copy_of_the_tree(Path(temporary, f"copy-{number}")))
         for row in pool.map(judged, waiting):
-            known.append(row)
+            rows.append(row)
             print(f"{row['result']:7} {row['file']}: {row['after']}  {row.get('by', '')}", flush=True)
             with out.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
-    return Counter(row["result"] for row in known)
+    return Counter(row["result"] for row in rows)
 
 
 def main() -> None:

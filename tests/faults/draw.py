@@ -45,14 +45,14 @@ def draw(count: int, seed: int, least: int, kept: Sequence[Fault] = (), without:
     for path in sorted((*(ROOT / "engine").rglob("*.py"), *(ROOT / "pages").rglob("*.py"))):
         folders[str(path.parent.relative_to(ROOT))].append(path)
     weights = {folder: sum(len(path.read_text().splitlines()) for path in paths) for folder, paths in folders.items()}
-    places = [folder for folder in folders for _ in range(least)]
-    places += chance.choices(list(weights), list(weights.values()), k=max(0, count - len(places)))
+    slots = [folder for folder in folders for _ in range(least)]
+    slots += chance.choices(list(weights), list(weights.values()), k=max(0, count - len(slots)))
     for fault in kept:
-        if (folder := str(Path(fault.file).parent)) in places:
-            places.remove(folder)
+        if (folder := str(Path(fault.file).parent)) in slots:
+            slots.remove(folder)
     drawn = list(kept)
     taken = {*kept, *without}
-    for folder in sorted(chance.sample(places, min(len(places), count - len(kept)))):
+    for folder in sorted(chance.sample(slots, min(len(slots), count - len(kept)))):
         choices = [fault for path in folders[folder] for fault, _ in faults_of(path) if fault not in taken]
         kind = chance.choice(sorted({fault.kind for fault in choices} or [""]))
         drawn += chance.sample([fault for fault in choices if fault.kind == kind], 1 if choices else 0)
@@ -124,28 +124,28 @@ def listed(path: Path) -> list[Fault]:
     return [Fault(**entry) for entry in json.loads(path.read_text(encoding="utf-8"))]
 
 
-def place_of(fault: Fault) -> tuple[Path, int] | None:
+def location_of(fault: Fault) -> tuple[Path, int] | None:
     """The file and line of a fault, also where its function moved to another module; None where it is gone."""
 
-    def places(path: Path) -> list[tuple[Path, int, Fault]]:
+    def hits(path: Path) -> list[tuple[Path, int, Fault]]:
         if not path.is_file() or fault.before not in path.read_text(encoding="utf-8"):
             return []
-        same = [(path, line, found) for found, line in faults_of(path)]
-        return [one for one in same if (one[2].before, one[2].after) == (fault.before, fault.after)]
+        same = [(path, line, candidate) for candidate, line in faults_of(path)]
+        return [hit for hit in same if (hit[2].before, hit[2].after) == (fault.before, fault.after)]
 
-    here = places(ROOT / fault.file)
-    exact = [one for one in here if (one[2].function, one[2].nth) == (fault.function, fault.nth)]
+    here = hits(ROOT / fault.file)
+    exact = [hit for hit in here if (hit[2].function, hit[2].nth) == (fault.function, fault.nth)]
     if not (chosen := exact or here):
         others = (path for top in ("engine", "pages", "tools") for path in sorted((ROOT / top).rglob("*.py")))
         name = fault.function.rpartition(".")[2]
-        chosen = [one for path in others for one in places(path) if one[2].function.rpartition(".")[2] == name]
-    lines = {one[:2] for one in chosen}
+        chosen = [hit for path in others for hit in hits(path) if hit[2].function.rpartition(".")[2] == name]
+    lines = {hit[:2] for hit in chosen}
     return lines.pop() if len(lines) == 1 else None
 
 
 if __name__ == "__main__":
     path, other = (FIFTY, LIST) if sys.argv[1:] == ["fifty"] else (LIST, FIFTY)
-    still = [fault for fault in listed(path) if place_of(fault)]
+    still = [fault for fault in listed(path) if location_of(fault)]
     drawn = draw(*DRAWN[path], still, listed(other))
     rows = ",\n".join(json.dumps(asdict(fault)) for fault in drawn)
     path.write_text(f"[\n{rows}\n]\n", encoding="utf-8")

@@ -229,9 +229,9 @@ def _watched(seen: Visit, server: Server) -> Iterator[None]:
     own = re.escape(server.url) + "|" + re.escape(server.url.replace("http", "ws", 1))
     foreign = re.compile(rf"^(?!(?:{own})(?:/|$))(?:https?|wss?):")
 
-    def note(asked: Request | WebSocket) -> None:
-        if foreign.match(asked.url):
-            seen.outside.append(asked.url)
+    def note(request: Request | WebSocket) -> None:
+        if foreign.match(request.url):
+            seen.outside.append(request.url)
 
     def note_message(message: ConsoleMessage) -> None:
         if _counts(message):

@@ -50,9 +50,9 @@ def click_row(seen: Visit, table: int, row: int, row_height: int = 35, left_px: 
     seen.settle()
 
 
-def open_picker(seen: Visit, place: int = 0) -> None:
+def open_picker(seen: Visit, index: int = 0) -> None:
     """The table of entries is one line where something is chosen, and the page's first expander."""
-    picker = seen.page.get_by_test_id("stExpander").nth(place)
+    picker = seen.page.get_by_test_id("stExpander").nth(index)
     picker.locator("summary").click()
     seen.settle()
     _at_rest(picker)  # it opens in the browser alone, and what is in it moves meanwhile

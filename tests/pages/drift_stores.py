@@ -35,12 +35,12 @@ HOSTILE_SMILES = "CO"
 OVERRIDE = "\u202e[x](http://a.b)</script>"
 
 
-def with_demo(place: Path, *run_ids: str) -> Store:
+def with_demo(root: Path, *run_ids: str) -> Store:
     """Copies of the demo's own runs."""
     for run_id in run_ids:
         folder = entry_folder(RUN, run_id)
-        shutil.copytree(DEMO / folder, place / folder)
-    return store_at(place)
+        shutil.copytree(DEMO / folder, root / folder)
+    return store_at(root)
 
 
 def add_bare(store: Store, sample_ids: Sequence[int] = (0, 1)) -> str:

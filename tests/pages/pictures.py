@@ -37,8 +37,8 @@ PICTURES = {
     "logits": Picture("logits?view=Health", 1150, "Data", "Health"),
     "tokenizer_lab": Picture("tokenizer_lab", 840, "FREE"),
     **{
-        f"lost_third_{name}": Picture(LOST_THIRD, 1600, "Data", part=f"chart-evidence_lost_third-{place}")
-        for place, name in enumerate(("fall", "lanes", "curves"))
+        f"lost_third_{name}": Picture(LOST_THIRD, 1600, "Data", part=f"chart-evidence_lost_third-{index}")
+        for index, name in enumerate(("fall", "lanes", "curves"))
     },
 }
 

@@ -17,28 +17,28 @@ OVERRIDE = "\u202e[x](http://a.b)"
 GEMM, FMHA, CAT, COPY = "cutlass_gemm", "fmha_x", "CatArrayBatchedCopy_x", "direct_copy_kernel"
 
 
-def add(store: Store, events: list[dict[str, Any]], **told: Any) -> Entry:
+def add(store: Store, events: list[dict[str, Any]], **metadata: Any) -> Entry:
     """A trace of these events."""
     path = Path(store.home.path("made.json"))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"traceEvents": events}))
     try:
-        return add_trace(store, path, told)
+        return add_trace(store, path, metadata)
     finally:
         path.unlink()
 
 
 def operators(*named: tuple[str, float]) -> list[dict[str, Any]]:
     """What a CPU does, one after the other."""
-    return [event("cpu_op", f"aten::{name}", 100 * place, dur) for place, (name, dur) in enumerate(named)]
+    return [event("cpu_op", f"aten::{name}", 100 * index, dur) for index, (name, dur) in enumerate(named)]
 
 
-def captured(store: Store, lp: str, events: list[dict[str, Any]], model: str = "tiny", **told: Any) -> Entry:
+def captured(store: Store, lp: str, events: list[dict[str, Any]], model: str = "tiny", **metadata: Any) -> Entry:
     """A trace that is of a run of this model and LP."""
     run_id = f"run-{model}-{lp}"
     write_run(store, run_id, [sample_row(0)], model_alias=model, model_step="final", lp=lp)
     counted = {"tokens": 10, "forward_passes": 5, "counted_by": "engine"}
-    return add(store, events, origin="measured", run_id=run_id, **{**counted, **told})
+    return add(store, events, origin="measured", run_id=run_id, **{**counted, **metadata})
 
 
 def both(store: Store) -> tuple[Entry, Entry]:
@@ -48,10 +48,10 @@ def both(store: Store) -> tuple[Entry, Entry]:
     return control, test
 
 
-def on_gpu(store: Store, **told: Any) -> Entry:
+def on_gpu(store: Store, **metadata: Any) -> Entry:
     wait = event("cuda_runtime", "cudaStreamSynchronize", 90, 8)
     named = [(GEMM, 30.0), (FMHA, 10.0), (CAT, 7.0), (COPY, 5.0), ("somebody's", 8.0)]
-    return add(store, [*kernels(*named), wait], label="a GPU", tokens=4, forward_passes=2, **told)
+    return add(store, [*kernels(*named), wait], label="a GPU", tokens=4, forward_passes=2, **metadata)
 
 
 def hostile(store: Store) -> Entry:

@@ -10,13 +10,13 @@ OWN = b"DRIFTSCOPE_CHILD=engine.store.console.statements"
 
 def processes_of(parent: int | None = None, *, marked: str = "") -> set[int]:
     """Those of this process, or of any whose environment has ``marked`` in it."""
-    found = set()
+    pids = set()
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit() and OWN in _read(folder / "environ"):
             is_mine = _parent(folder) == (parent or os.getpid())
             if marked.encode() in _read(folder / "environ") if marked else is_mine:
-                found.add(int(folder.name))
-    return found
+                pids.add(int(folder.name))
+    return pids
 
 
 def _parent(folder: Path) -> int:

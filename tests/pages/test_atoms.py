@@ -22,17 +22,17 @@ from tests.engine.inspection.test_sample import TOKENIZER
 
 def rows_of(text: str, smiles: str = "CO", lp: str = "none", **more: Any) -> list[AtomRow]:
     template = build_template(skeleton_of(parse_smiles(smiles)), TOKENIZER, tags=True)
-    found = align(template, TOKENIZER.encode(text), TOKENIZER, lp=lp)
-    return atom_rows(found, smiles, list(map(asdict, found.blocks)), **more)
+    alignment = align(template, TOKENIZER.encode(text), TOKENIZER, lp=lp)
+    return atom_rows(alignment, smiles, list(map(asdict, alignment.blocks)), **more)
 
 
 def demo(sample: int = 0, lp: str = "group-v2.1", model: str = "qwen") -> tuple[Inspected, list[AtomRow]]:
-    one = inspect_sample(DEMO_STORE, demo_run(model, lp), sample)
-    return one, atom_rows(one.alignment, one.molecule.elements, one.blocks, one.steps, one.estimates)
+    result = inspect_sample(DEMO_STORE, demo_run(model, lp), sample)
+    return result, atom_rows(result.alignment, result.molecule.elements, result.blocks, result.steps, result.estimates)
 
 
 def test_the_worst_atom_comes_first_with_its_sentence() -> None:
-    one, rows = demo()
+    inspected, rows = demo()
     worst = worst_first(rows)
     assert [(row.atom, row.damage, row.needed, row.given) for row in worst[:2]] == [
         (3, "junk", 11, 20), (4, "junk", 14, 20),
@@ -42,23 +42,23 @@ def test_the_worst_atom_comes_first_with_its_sentence() -> None:
         "C, atom 3: the number was complete after 11 of 20 tokens. The model wanted `>[` (>99.9 %), which the LP "
         "forbids, so it wrote `)[C@H+1.48`: 1.48 Å off."
     )
-    assert one.alignment is not None
-    assert "".join(one.alignment.rows[column].piece for column in worst[0].columns) == "]<0.0,0.0,0.0)[C@H+1.48>["
+    assert inspected.alignment is not None
+    assert "".join(inspected.alignment.rows[column].piece for column in worst[0].columns) == "]<0.0,0.0,0.0)[C@H+1.48>["
     assert {row.atom for row in rows if row.damage == "cut"} == {0, 2}
     assert [row.name for row in rows if row.damage == "unlikely"] == ["NH"]
 
 
 @pytest.mark.parametrize("lp", ["none", "exact"])
 def test_a_sound_text_has_a_row_an_atom_and_no_damage(lp: str) -> None:
-    one, rows = demo(lp=lp)
-    assert [row.atom for row in rows] == list(range(one.molecule.atoms))
+    inspected, rows = demo(lp=lp)
+    assert [row.atom for row in rows] == list(range(inspected.molecule.atoms))
     assert {(row.damage, row.words, row.off_ang) for row in rows} == {("", "", None)}
 
 
 def test_a_cut_says_what_the_model_would_have_written() -> None:
-    one, _ = demo()
+    inspected, _ = demo()
     estimates = {0: BlockEstimate("-0.4533,-3.6358,0.6294", 21, 1, 0.0004)}
-    rows = atom_rows(one.alignment, one.molecule.elements, one.blocks, {}, estimates)
+    rows = atom_rows(inspected.alignment, inspected.molecule.elements, inspected.blocks, {}, estimates)
     assert (rows[0].off_ang, rows[0].is_estimate) == (0.0004, True)
     assert "would have written `-0.4533,-3.6358,0.6294`: ≈ 0.0004 Å off." in rows[0].words
 
@@ -93,10 +93,10 @@ def test_what_the_molecules_checks_and_the_guard_say() -> None:
 
 
 def test_without_tokens_the_blocks_are_left() -> None:
-    one, _ = demo()
-    bare = atom_rows(None, one.molecule.elements, one.blocks)
-    assert [row.atom for row in bare] == [block["atom"] for block in one.blocks]
-    assert [row.text for row in bare] == [block["text"] for block in one.blocks]
+    inspected, _ = demo()
+    bare = atom_rows(None, inspected.molecule.elements, inspected.blocks)
+    assert [row.atom for row in bare] == [block["atom"] for block in inspected.blocks]
+    assert [row.text for row in bare] == [block["text"] for block in inspected.blocks]
     assert {row.columns for row in bare} == {()}
     assert bare[3].off_ang == pytest.approx(1.48)
 
@@ -104,9 +104,9 @@ def test_without_tokens_the_blocks_are_left() -> None:
 @given(st.lists(st.integers(0, TOKENIZER.vocab_size - 1), max_size=80), st.sampled_from(["none", "group-v2.1"]))
 def test_any_tokens_have_rows(ids: list[int], lp: str) -> None:
     template = build_template(skeleton_of(parse_smiles("CC(=O)N")), TOKENIZER, tags=True)
-    found = align(template, [*template.ids[:20].tolist(), *ids], TOKENIZER, lp=lp)
-    rows = atom_rows(found, "CCON", list(map(asdict, found.blocks)))
+    alignment = align(template, [*template.ids[:20].tolist(), *ids], TOKENIZER, lp=lp)
+    rows = atom_rows(alignment, "CCON", list(map(asdict, alignment.blocks)))
     columns = [column for row in rows for column in row.columns]
-    assert len(columns) == len(set(columns)) and set(columns) <= set(range(len(found.rows)))
+    assert len(columns) == len(set(columns)) and set(columns) <= set(range(len(alignment.rows)))
     assert {row.atom for row in rows} <= {None, 0, 1, 2, 3}
-    assert len(view_rows(found, rows, {})) == len(rows)
+    assert len(view_rows(alignment, rows, {})) == len(rows)

@@ -38,8 +38,8 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
 def chosen(monkeypatch: pytest.MonkeyPatch, **query: str | list[str]) -> tuple[list[str], list[str]]:
     monkeypatch.setattr(st, "query_params", Params(**query))
     monkeypatch.setattr(st, "session_state", {})
-    found, complaints = PICKER.read(DEMO_STORE.listing())
-    return [entry.id for entry in found], complaints
+    entries, complaints = PICKER.read(DEMO_STORE.listing())
+    return [entry.id for entry in entries], complaints
 
 
 # --- the page -------------------------------------------------------------------------------------------------------
@@ -81,8 +81,8 @@ def test_an_empty_store_says_how_to_begin_and_hostile_names_are_text(own: Store)
     write_run(own, "hostile", [sample_row(0)], label=OVERRIDE, model_alias="<b>x</b>", lp="none", origin="imported")
     write_run(own, "other", [sample_row(0)], model_alias=f"<i>y</i>{OVERRIDE}", lp="none", origin="imported")
     app = opened("compare", control="other", test="hostile")
-    assert is_harmless(app) and "\u202e" not in "".join(option for one in app.multiselect for option in one.options)
-    (names,) = [one.proto.body for one in app.get("html") if "<li>" in one.proto.body]
+    assert is_harmless(app) and "\u202e" not in "".join(option for box in app.multiselect for option in box.options)
+    (names,) = [block.proto.body for block in app.get("html") if "<li>" in block.proto.body]
     assert "&lt;b&gt;x&lt;/b&gt;" in names and "<b>" not in names
 
 

@@ -42,7 +42,7 @@ QWEN_JUNK, GUARDED = (demo_run("qwen", lp) for lp in ("group-v2.1", "guarded"))
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def store_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One store for all: nothing here writes to it."""
     folder = tmp_path_factory.mktemp("drift")
     store = with_demo(folder / "store", WITH_JUNK, EXACT, QWEN_JUNK, GUARDED)
@@ -53,8 +53,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def is_of_place(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DRIFTSCOPE_STORE", str(place))
+def uses_store_folder(store_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRIFTSCOPE_STORE", str(store_folder))
     monkeypatch.setattr(molecules, "ROWS_PER_PAGE", 100)  # all in one page, to be counted
 
 
@@ -250,8 +250,8 @@ def test_a_wrong_molecule_is_found_named_and_shown() -> None:
     first.click().run()
     assert query(app, "atom") == "1"
     sums = ", ".join(f"count({name}_right), avg({name}_right::INT)" for name in ("stereo", "geometry"))
-    (found,) = DEMO_STORE.rows(f"SELECT {sums} FROM samples WHERE run_id = $1", [EXACT])
-    stereo, stereo_right, judged, right = found.values()
+    (counts,) = DEMO_STORE.rows(f"SELECT {sums} FROM samples WHERE run_id = $1", [EXACT])
+    stereo, stereo_right, judged, right = counts.values()
     of_texts = table(app, "what")
     assert list(of_texts["judged"]) == [stereo, judged] == [37, 64]
     assert list(of_texts["share"]) == pytest.approx([100 * stereo_right, 100 * right])
@@ -276,8 +276,8 @@ MISREAD, MISREAD_ANG, REFUSED = 30, 9.1269, 3  # what the group's reader misread
 
 def test_the_group_readers_conformer_is_measured_offered_and_downloaded() -> None:
     app = opened(run=WITH_JUNK, sample=str(MISREAD))
-    (told,) = re.findall(r"misreads \d+ of \d+ blocks: atom \d+ by (\d\.\d\d) Å, the most\.", words(app))
-    assert float(told) == pytest.approx(MISREAD_ANG, abs=0.005)
+    (most_ang,) = re.findall(r"misreads \d+ of \d+ blocks: atom \d+ by (\d\.\d\d) Å, the most\.", words(app))
+    assert float(most_ang) == pytest.approx(MISREAD_ANG, abs=0.005)
     (before,) = frames_of(app)
     (after,) = frames_of(opened(run=WITH_JUNK, sample=str(MISREAD), drift_other_reader="true"))
     assert before.models == after.models[:1] and len(after.models) == 2 and after.models[1] != after.models[0]

@@ -94,10 +94,10 @@ def test_a_link_restores_all_of_it_and_keys_lead_on(browser: Browser, demo_serve
         chosen = seen.page.locator("[data-testid=stButtonGroup] [data-selected=true]")
         expect(chosen).to_have_text(["With junk", "Worst first"])
         expect(seen.page.get_by_label("Drift by")).to_have_value("Element")
-        place = seen.page.get_by_text(re.compile(r"^row \d+ of \d+, as written$"))
-        before = place.inner_text()
+        row_label = seen.page.get_by_text(re.compile(r"^row \d+ of \d+, as written$"))
+        before = row_label.inner_text()
         seen.page.keyboard.press("Alt+ArrowDown")
-        expect(place).not_to_have_text(before)
+        expect(row_label).not_to_have_text(before)
         expect(seen.page).not_to_have_url(re.compile("sample=13(&|$)"))
         expect_harmless(seen)
 

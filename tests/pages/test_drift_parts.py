@@ -28,14 +28,14 @@ from tests.pages.drift_stores import BARE, EXACT, WITH_JUNK, WORST, add_bare, wi
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("parts")
-    add_bare(with_demo(place, WITH_JUNK, EXACT))
-    return place
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("parts")
+    add_bare(with_demo(folder, WITH_JUNK, EXACT))
+    return folder
 
 
-def test_the_default_is_the_newest_run_of_many_samples_with_junk_that_passes_else_with_bad_blocks(place: Path) -> None:
-    runs = runs_with_samples(store_at(place))
+def test_the_default_is_the_newest_run_of_many_samples_with_junk_that_passes_else_with_bad_blocks(folder: Path) -> None:
+    runs = runs_with_samples(store_at(folder))
     assert default_run(runs).run_id == WITH_JUNK
     sound = [run for run in runs if not run.bad_blocks]
     assert default_run(sound).run_id == sound[0].run_id
@@ -45,8 +45,8 @@ def test_the_default_is_the_newest_run_of_many_samples_with_junk_that_passes_els
     assert default_run([few, bad]).run_id == "bad" and default_run([few]) == few
 
 
-def test_only_models_with_the_runs_tokenizer_are_asked_its_own_first(place: Path) -> None:
-    inspected = inspect_sample(store_at(place), BARE, 0)
+def test_only_models_with_the_runs_tokenizer_are_asked_its_own_first(folder: Path) -> None:
+    inspected = inspect_sample(store_at(folder), BARE, 0)
     models = compatible(inspected)
     assert models[0].name == "demo-llama:final"
     assert {entry.tokenizer for entry in models} == {"llama3"}
@@ -57,8 +57,8 @@ def test_only_models_with_the_runs_tokenizer_are_asked_its_own_first(place: Path
     assert "is not known" in verdict({**inspected.sample, "passed": None, "clean": None}, ()), "of a conformer's file"
 
 
-def test_files_of_the_rows_that_are_shown(place: Path) -> None:
-    store = store_at(place)
+def test_files_of_the_rows_that_are_shown(folder: Path) -> None:
+    store = store_at(folder)
     rows = sample_table(store, [EXACT, WITH_JUNK])
     assert len(csv_of(rows).decode().splitlines()) == 129
     mols = Chem.SDMolSupplier()

@@ -20,15 +20,15 @@ def test_in_two_minutes_has_the_lost_third_the_highlights_and_the_misread_blocks
 def test_the_table_is_filtered_and_a_link_opens_a_claim() -> None:
     claims = table(opened("evidence", view="All claims", report=["002", "003"], verdict=["contradicted"]), "claim_id")
     assert {id_[:3] for id_ in claims["claim_id"]} == {"002", "003"} and set(claims["verdict"]) == {"contradicted"}
-    found = table(opened("evidence", view="All claims", find="junk share"), "claim_id")
-    assert "002-junk-share-qwen" in set(found["claim_id"]) and len(found) < 10
+    hits = table(opened("evidence", view="All claims", find="junk share"), "claim_id")
+    assert "002-junk-share-qwen" in set(hits["claim_id"]) and len(hits) < 10
     said = words(opened("evidence", claim="003-layers-qwen-whole"))
     assert "1,730 steps of a batch of 32" in said and "By: WITH run AS (SELECT 48440" in said
     assert "here is no claim" in words(opened("evidence", claim="no-such"))
 
 
 def test_the_lost_third_in_steps_and_by_lane() -> None:
-    found = ask(DEMO_STORE, "evidence_lost_third", [], {"lost_third_model": "demo-qwen-fixed"}).tables
-    steps = {row["step"]: row["change"] for row in found["fall"].to_pylist() if row["model"] == "demo-qwen"}
+    tables = ask(DEMO_STORE, "evidence_lost_third", [], {"lost_third_model": "demo-qwen-fixed"}).tables
+    steps = {row["step"]: row["change"] for row in tables["fall"].to_pylist() if row["model"] == "demo-qwen"}
     assert steps["failed parses"] == pytest.approx(-0.4375) and steps["in all"] == pytest.approx(-0.6375, abs=1e-3)
-    assert found["lanes"]["lane"].to_pylist()[0] == "no LP" and len(set(found["curves"]["lane"].to_pylist())) == 4
+    assert tables["lanes"]["lane"].to_pylist()[0] == "no LP" and len(set(tables["curves"]["lane"].to_pylist())) == 4

@@ -43,7 +43,7 @@ def test_the_first_visit_is_one_click_from_the_story(live: Live) -> None:
     assert not app.error and app.text_area(key="smiles").value == FIRST_MOLECULE
     assert shown(app)["lps"] == ["none", "group-v2.1", "exact"]
     assert not app.button(key="generate").disabled and "live_lanes" not in app.session_state
-    (line,) = [one.proto.body for one in app.get("html") if "Stored:" in one.proto.body]
+    (line,) = [block.proto.body for block in app.get("html") if "Stored:" in block.proto.body]
     links = re.findall("href='(.*?)'", line)
     assert links == ["drift", "compare?view=Advice", "profiles"]
     assert {link.partition("?")[0] for link in links} <= {page.path.stem for page in page_files()}
@@ -61,7 +61,7 @@ def test_an_address_holds_all_that_was_chosen(live: Live) -> None:
     assert app.text_input(key="placeholder2").value == "0.00"
     app = live(lp1="guarded", lp2="position-blocklist", retries1="2", back1="0", top_k="0", temperature="0.0")
     assert [app.number_input(key=key).value for key in ("retries1", "back1")] == [2, 0]
-    assert not [one for one in app.number_input if one.key in ("retries2", "back2")]
+    assert not [field for field in app.number_input if field.key in ("retries2", "back2")]
     assert app.selectbox(key="lp2").value == "group-v2.1", "an address from before the LPs had the group's names"
     assert [app.number_input(key=name).value for name in NUMBERS[:3]] == [0.0, 0, 0.8]
 
@@ -181,13 +181,13 @@ def test_what_fails_in_space_is_marked_and_a_pick_is_of_all_lanes(live: Live, mo
     monkeypatch.setattr(board, "molecule2d", lambda svg, **more: (drawn.update(more), draw(svg, **more)))
     monkeypatch.setattr(live_lanes, "atom_view", lambda rows, **more: seen.update({more["key"]: (rows, more["atom"])}))
     app = generated(live, lp1="exact", lp2="—")
-    found, wrong = set(), {}
+    wrong_atoms, wrong = set(), {}
     for lane in app.session_state["live_lanes"]:
         (sample,) = open_store().rows("SELECT clean, failed FROM samples WHERE run_id = $1", [lane.run_id])
         wrong[f"lane_{lane.number}"] = {atom for check in sample["failed"] for atom in check["atoms"]}
-        found |= wrong[f"lane_{lane.number}"]
-    assert found and "geometry wrong]" in words(app)
-    assert {place for place, told in enumerate(drawn["atoms"]) if ": wrong in lane" in told} == found
+        wrong_atoms |= wrong[f"lane_{lane.number}"]
+    assert wrong_atoms and "geometry wrong]" in words(app)
+    assert {atom for atom, label in enumerate(drawn["atoms"]) if ": wrong in lane" in label} == wrong_atoms
     marked = {key: {row.atom for row in rows if row.kind == "wrong"} for key, (rows, _) in seen.items()}
     assert {key: marked[key] for key in wrong} == wrong
     app.session_state["drawing"] = picked_atom(2)
@@ -212,15 +212,15 @@ def test_several_samples_are_a_grid_worst_first(live: Live, monkeypatch: pytest.
     unusable = [sum(code[3] == "w" for code in codes) for _, _, codes in drawn["cells"]]
     assert unusable == sorted(unusable, reverse=True) and unusable[0] > 0
     assert names[drawn["selected"]] == "Molecule 1, sample 1"
-    place = names.index("Molecule 2, sample 2")
-    app.session_state[drawn["key"]] = picked_atom(place)
+    index = names.index("Molecule 2, sample 2")
+    app.session_state[drawn["key"]] = picked_atom(index)
     app.run()
     assert [app.number_input(key=key).value for key in ("molecule", "answer")] == [2, 2]
-    assert drawn["selected"] == place
+    assert drawn["selected"] == index
     (inputs,) = [fold for fold in app.expander if fold.label == "Molecules, model and lanes"]
     assert not inputs.proto.expanded, "the lanes take their place"
-    told = live_lanes.progress_words(app.session_state["live_lanes"])
-    assert told == "2 of 2 lanes done · 8 of 8 answers written"
+    message = live_lanes.progress_words(app.session_state["live_lanes"])
+    assert message == "2 of 2 lanes done · 8 of 8 answers written"
 
 
 def test_what_a_lane_cannot_do_is_said_in_it_and_the_others_go_on(live: Live) -> None:
@@ -244,13 +244,13 @@ def test_a_tab_that_is_loaded_again_finds_its_lanes_and_a_second_tab_does_not(li
     assert "live_lanes" not in second.session_state and "lanes" not in second.query_params
     lane.job.is_there = lambda: False
     again = live(model=MODEL, smiles="CC=O", lanes=name)
-    (found,) = again.session_state["live_lanes"]
-    assert found.job is lane.job and found.job.is_there()
+    (resumed,) = again.session_state["live_lanes"]
+    assert resumed.job is lane.job and resumed.job.is_there()
     assert again.session_state["visitor"] == app.session_state["visitor"]
-    ended(found.job)
+    ended(resumed.job)
     again.run()
     lane.poll()
-    assert found.watch.texts[0].ids == lane.watch.texts[0].ids and found.run_id == lane.run_id is not None
+    assert resumed.watch.texts[0].ids == lane.watch.texts[0].ids and resumed.run_id == lane.run_id is not None
 
 
 def test_downloads_hold_what_they_say(live: Live) -> None:
@@ -300,8 +300,8 @@ def test_the_worst_over_all_runs_comes_first_and_equals_keep_their_order() -> No
 def test_a_reference_beside_lies_clear_of_the_conformer_and_is_not_turned() -> None:
     ensembles = [reference_conformers(parse_smiles("CC(=O)OCCC"), 1, seed=seed) for seed in (0, 1)]
     moved, _ = superpose(ensembles[1], ensembles[0])
-    beside = conformer._next_to(moved, ensembles[0])
-    fixed, before, after = (mol.GetConformer().GetPositions() for mol in (ensembles[0], moved, beside))
+    shifted = conformer._next_to(moved, ensembles[0])
+    fixed, before, after = (mol.GetConformer().GetPositions() for mol in (ensembles[0], moved, shifted))
     shifts = after - before
     assert np.allclose(shifts, shifts[0])
     up = shifts[0] / np.linalg.norm(shifts[0])

@@ -21,13 +21,13 @@ ENDLESS = "20000"
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("live")
 
 
 @pytest.fixture(scope="module")
-def server(place: Path) -> Iterator[Server]:
-    env = {"DRIFTSCOPE_MODELS": str(small_registry(place)), "DRIFTSCOPE_STORE": str(place / "store")}
+def server(folder: Path) -> Iterator[Server]:
+    env = {"DRIFTSCOPE_MODELS": str(small_registry(folder)), "DRIFTSCOPE_STORE": str(folder / "store")}
     with serve_quietly(ROOT / "app.py", env=env) as started:
         yield started
 
@@ -46,17 +46,17 @@ def generate(seen: Visit) -> None:
     seen.page.get_by_role("button", name="Generate").click()
 
 
-def point_at(spot: Locator, told: Locator, words: str) -> None:
+def point_at(spot: Locator, label: Locator, words: str) -> None:
     """Again where the page moved it from under the pointer: on a busy machine tables come later than the lanes."""
 
     def at_it() -> None:
         spot.page.mouse.move(0, 0)
         spot.hover()
 
-    again(at_it, lambda limit_ms: expect(told).to_have_text(re.compile(words), timeout=limit_ms))
+    again(at_it, lambda limit_ms: expect(label).to_have_text(re.compile(words), timeout=limit_ms))
 
 
-def test_from_a_click_to_a_kept_run_and_back(browser: Browser, server: Server, place: Path) -> None:
+def test_from_a_click_to_a_kept_run_and_back(browser: Browser, server: Server, folder: Path) -> None:
     with visit(browser, server, path(), width=1440, height=900) as seen:
         generate(seen)
         expect(seen.page.get_by_text("Lanes side by side").first).to_be_visible(timeout=PATIENCE_MS)
@@ -74,7 +74,7 @@ def test_from_a_click_to_a_kept_run_and_back(browser: Browser, server: Server, p
             expect(view).to_be_in_viewport(ratio=0.9)
         save, saved = (seen.page.get_by_role("button", name=name) for name in ("Save to store", "Saved"))
         again(save.last.click, lambda limit_ms: expect(saved).to_be_visible(timeout=limit_ms))  # the page may scroll on
-        (entry,) = Store.open(place / "store").listing().entries
+        (entry,) = Store.open(folder / "store").listing().entries
         seen.page.get_by_role("button", name="Inspect").last.click()
         expect(seen.page).to_have_url(re.compile(rf"/drift\?.*run={re.escape(entry.id)}"))
         expect(seen.page.get_by_role("heading", name="Drift inspector")).to_be_visible()

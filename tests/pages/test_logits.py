@@ -27,7 +27,7 @@ OURS, THEIRS, COARSE, OTHER = (
         "llama.cpp-demo-llama-final-f32",
     )
 )  # fmt: skip
-FREED, GREW = (one.id for one in reversed(ENTRIES) if one.row.get("cause") and "llama:" in one.row["model"])
+FREED, GREW = (entry.id for entry in reversed(ENTRIES) if entry.row.get("cause") and "llama:" in entry.row["model"])
 
 
 @pytest.fixture(autouse=True)

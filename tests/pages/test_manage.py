@@ -69,7 +69,7 @@ class Board(TaskQueue):
         super().__init__()
         self.folder = folder
         self.handed: list[tuple[str, list[str], list[Input], str]] = []
-        self.told: list[tuple[Task, TaskSnapshot]] = []
+        self.snapshots: list[tuple[Task, TaskSnapshot]] = []
         self.refusal: RunError | None = None
 
     def submit(self, title: str, words: Sequence[str], inputs: Iterable[Input] = (), *, about: str = "") -> Task:
@@ -79,20 +79,20 @@ class Board(TaskQueue):
         return self.task(title, words, about, "waiting")
 
     def task(self, title: str, words: Sequence[str], about: str, state: QueueState) -> Task:
-        task = Task(len(self.handed) + len(self.told) + 1, title, words, self.folder, about)
+        task = Task(len(self.handed) + len(self.snapshots) + 1, title, words, self.folder, about)
         job: Any = SimpleNamespace(state=state)
         job.stop = lambda: setattr(job, "state", "stopped")
         task.job = job
         return task
 
     def tasks(self) -> list[tuple[Task, TaskSnapshot]]:
-        return self.told
+        return self.snapshots
 
     def tell(self, state: QueueState, *parts: PartProgress, title: str = "2 runs", **more: Any) -> Task:
         task = self.task(title, ["run", "--model", "x"], more.pop("about", ""), state)
         self._tasks.append(task)
-        told: dict[str, Any] = {"ahead": 0, "note": "", "error": "", "elapsed_s": 75.0, "parts": parts, "log": ()}
-        self.told.insert(0, (task, TaskSnapshot(state, **{**told, **more})))
+        fields: dict[str, Any] = {"ahead": 0, "note": "", "error": "", "elapsed_s": 75.0, "parts": parts, "log": ()}
+        self.snapshots.insert(0, (task, TaskSnapshot(state, **{**fields, **more})))
         return task
 
     @classmethod
@@ -271,12 +271,12 @@ def test_a_trace_goes_with_its_file_and_keeps_its_run(store: Store, tmp_path: Pa
     entry, (control, _) = add_trace(store, path, {"label": "kept"}, keep_file=True), both(store)
     app = opened(TRACES, manage="One trace", trace=control.id)
     run_id = control.row["run_id"]
-    assert [one.proto.url for one in app.link_button] == [f"compare?control={run_id}", f"drift?run={run_id}"]
+    assert [link.proto.url for link in app.link_button] == [f"compare?control={run_id}", f"drift?run={run_id}"]
     assert app.get("download_button")[0].proto.disabled
     app = opened(TRACES, manage="One trace", trace=entry.id, control=entry.id, test=control.id)
     assert not app.get("download_button")[0].proto.disabled
     app.button("remove-ticked").click().run()
-    assert entry.id not in {one.id for one in store.listing(TRACE).entries}
+    assert entry.id not in {trace.id for trace in store.listing(TRACE).entries}
     assert not Path(store.home.path(str(entry.row["file"]))).exists()
     assert (query(app, "control"), query(app, "trace")) == (None, None)
 
@@ -350,13 +350,13 @@ def test_a_task_at_work_tells_how_far_it_is_and_can_be_stopped(board: Board) -> 
     board.tell("waiting", title="much later", ahead=2)
     app = opened()
     assert "**2 runs** · running for 75 s" in words(app) and "waiting: 2 ahead of you" in words(app)
-    done, told = progress(app)
-    assert (done, told[:4]) == (62, ["2 of 2: demo:final", "exact", "10 of 40 samples", "2.0 per second"])
-    assert told[4:] == [
+    done, labels = progress(app)
+    assert (done, labels[:4]) == (62, ["2 of 2: demo:final", "exact", "10 of 40 samples", "2.0 per second"])
+    assert labels[4:] == [
         *("15 s left of this run", "90.0 % passed", "80.0 % decode", "70.0 % clean", "2 of 80 blocks bad"),
     ]
     app.button("stop-2").click().run()
-    assert board.told[0][0].job.state == "stopped"
+    assert board.snapshots[0][0].job.state == "stopped"
 
 
 def test_what_a_task_brought_can_be_compared_and_cleared(board: Board, tmp_path: Path) -> None:
@@ -365,7 +365,7 @@ def test_what_a_task_brought_can_be_compared_and_cleared(board: Board, tmp_path:
     task = board.tell("done", *parts, PartProgress(2, 3, "done", run_id="gone"), log=("a line",))
     app = opened()
     assert app.link_button[0].proto.url == f"compare?control={CONTROL}&test={TEST}" and "2 runs in 75 s" in words(app)
-    assert "a line" in [one.value for one in app.code]
+    assert "a line" in [block.value for block in app.code]
     app.button("clear-1").click().run()
     assert task not in board._tasks
 
@@ -380,7 +380,7 @@ def test_an_import_tells_of_each_file_and_captured_runs_are_compared_by_their_lp
     control, test = both(store)
     runs = [PartProgress(n, 2, "done", run_id=str(entry.row["run_id"])) for n, entry in enumerate((test, control))]
     board.tell("done", *runs).words = ("run", "--profile", "--lp", "none")
-    assert [one.proto.url for one in opened(TRACES).link_button][:2] == [
+    assert [link.proto.url for link in opened(TRACES).link_button][:2] == [
         f"compare?control={control.row['run_id']}&test={test.row['run_id']}",
         f"profiles?control={control.id}&test={test.id}",
     ]

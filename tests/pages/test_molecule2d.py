@@ -57,14 +57,14 @@ def test_only_what_is_new_travels(sent: list[dict[str, Any]]) -> None:
 def test_a_pick_is_handed_on_once_and_confirmed(sent: list[dict[str, Any]]) -> None:
     page = AppTest.from_function(drawing_page)
     assert run(page) == "told []"
-    for pick, told, selected in (
+    for pick, text, selected in (
         ({"flat": picked_atom(2)}, "told [2]", 2),
         ({}, "told [2]", 2),
         ({"flat": picked_atom(2)}, "told [2, 2]", 2),
         ({"flat": picked_atom(None)}, "told [2, 2, None]", None),
         ({"flat": picked_atom(0)}, "told [2, 2, None, 0]", 0),
     ):
-        assert (run(page, **pick), sent[-1]["selected"]) == (told, selected)
+        assert (run(page, **pick), sent[-1]["selected"]) == (text, selected)
     assert sent[1]["heard"] != sent[0]["heard"]
 
 

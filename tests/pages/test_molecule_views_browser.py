@@ -110,9 +110,9 @@ def test_the_keyboard_walks_picks_and_clears(seen: Visit) -> None:
         for key in ("ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown"):
             atoms(seen).nth(start).focus()
             seen.page.keyboard.press(key)
-            found = int(seen.page.locator(".molecule [tabindex='0']").get_attribute("data-atom") or -1)
-            border += {found} - reached
-            reached.add(found)
+            atom = int(seen.page.locator(".molecule [tabindex='0']").get_attribute("data-atom") or -1)
+            border += {atom} - reached
+            reached.add(atom)
     assert reached == set(range(13))
 
 

@@ -46,9 +46,9 @@ def answer(server: Server, path: str, **headers: str) -> tuple[int, dict[str, st
     connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=20)
     connection.request("GET", path, headers=headers)
     response = connection.getresponse()
-    found = response.status, {name.lower(): value for name, value in response.getheaders()}
+    reply = response.status, {name.lower(): value for name, value in response.getheaders()}
     connection.close()
-    return found
+    return reply
 
 
 SOCKET = {
@@ -81,10 +81,10 @@ def test_a_session_is_opened_by_the_apps_own_pages_alone(server: Server) -> None
 def test_a_text_closes_the_websocket_and_leaves_no_traceback(server: Server) -> None:
     address = urlsplit(server.url)
     lines = {"Host": address.netloc, "Origin": server.url, **SOCKET}
-    asked = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+    headers = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
     text = b"\x81\x82" + bytes(4) + b"hi"  # a whole text of two bytes, masked with zeros
     with socket.create_connection((address.hostname, address.port), timeout=20) as connection:
-        connection.sendall(f"GET /_stcore/stream HTTP/1.1\r\n{asked}\r\n".encode())
+        connection.sendall(f"GET /_stcore/stream HTTP/1.1\r\n{headers}\r\n".encode())
         assert b" 101 " in connection.recv(4096)
         connection.sendall(text)
         received = b""

@@ -103,19 +103,19 @@ def test_the_first_tick_replaces_what_no_reader_chose(
 
 
 def test_the_most_that_can_be_compared(session: dict[str, Any]) -> None:
-    found = ticked(session, PICKER, [str(number) for number in range(100)], (), list(range(100)))
-    assert len(found) == 1 + MOST_TESTS and found[-1] == "99"
+    chosen = ticked(session, PICKER, [str(number) for number in range(100)], (), list(range(100)))
+    assert len(chosen) == 1 + MOST_TESTS and chosen[-1] == "99"
 
 
 @pytest.mark.parametrize("picker", [PICKER, LOGS, TRACES], ids=["runs", "logs", "traces"])
 def test_what_a_page_opened_with_stays_as_long_as_it_is_there(picker: Picker, session: dict[str, Any]) -> None:
-    found = DEMO_STORE.listing(picker.kind)
-    usual, _ = picker.read(found)
+    listing = DEMO_STORE.listing(picker.kind)
+    usual, _ = picker.read(listing)
     assert usual and session == {picker.opened_with: tuple(entry.id for entry in usual)}
-    before = [entry.id for entry in found.entries][:2]
+    before = [entry.id for entry in listing.entries][:2]
     session[picker.opened_with] = before
-    assert [entry.id for entry in picker.read(found)[0]] == before
-    less = StoreListing(tuple(entry for entry in found.entries if entry.id != before[1]), ())
+    assert [entry.id for entry in picker.read(listing)[0]] == before
+    less = StoreListing(tuple(entry for entry in listing.entries if entry.id != before[1]), ())
     assert [entry.id for entry in picker.read(less)[0]] == before[:1], "the other one was deleted"
     session[picker.opened_with] = ["deleted"]
-    assert picker.read(found)[0] == usual
+    assert picker.read(listing)[0] == usual

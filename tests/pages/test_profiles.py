@@ -72,13 +72,13 @@ def test_the_default_is_a_pair_of_one_device_or_else_the_newest_alone(store: Sto
     newest = captured(store, "exact", operators(("mm", 1)), model="another")
     assert default(store) == [newest.id]
     row = {**gpu.row, "origin": "measured", "run_id": "run-tiny-exact"}
-    known = {f"run-tiny-{lp}": {"model_alias": "tiny", "model_step": "final", "lp": lp} for lp in ("none", "exact")}
-    assert len(default_choice([none, replace(gpu, row=row)], known)) == 1, "a CPU is not set beside a GPU"
+    runs = {f"run-tiny-{lp}": {"model_alias": "tiny", "model_step": "final", "lp": lp} for lp in ("none", "exact")}
+    assert len(default_choice([none, replace(gpu, row=row)], runs)) == 1, "a CPU is not set beside a GPU"
 
 
 def test_filters(demo_store: None) -> None:
-    (found,) = table(opened(contains="LLAMA none"), "trace")["run"]
-    assert found == f"compare?control={demo_run('llama', 'none')}"
+    (address,) = table(opened(contains="LLAMA none"), "trace")["run"]
+    assert address == f"compare?control={demo_run('llama', 'none')}"
     assert len(table(opened(origin="reported"), "trace")) == 2
 
 

@@ -21,7 +21,7 @@ from tests.pages.sql_processes import processes_of
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     with_demo(tmp_path / "store", WITH_JUNK, EXACT)
     monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path / "store"))
     return tmp_path / "store"
@@ -51,12 +51,12 @@ def ran(**query: Any) -> AppTest:
 
 
 def rows(app: AppTest) -> pd.DataFrame:
-    found: pd.DataFrame = app.dataframe[-1].value
-    return found
+    frame: pd.DataFrame = app.dataframe[-1].value
+    return frame
 
 
 @pytest.mark.parametrize("sql", ["SELECT 1 AS one", f"saved:{ready_queries()[0].key}"])
-def test_a_link_fills_in_and_starts_nothing(place: Path, sql: str) -> None:
+def test_a_link_fills_in_and_starts_nothing(folder: Path, sql: str) -> None:
     app = linked(sql=sql)
     assert str(app.text_area[0].value).startswith("SELECT") and not processes_of()
     assert len(press(app, "sql_run").dataframe) and query(app, "sql") == sql
@@ -66,7 +66,7 @@ def test_a_link_fills_in_and_starts_nothing(place: Path, sql: str) -> None:
     assert app.run().dataframe and "Press *Run*" not in words(app), "what was run here comes back"
 
 
-def test_runs_and_samples_are_links_and_names_stand_for_the_compared_runs(place: Path) -> None:
+def test_runs_and_samples_are_links_and_names_stand_for_the_compared_runs(folder: Path) -> None:
     app = ran(sql="SELECT run_id, sample_id FROM samples WHERE sample_id < 2 ORDER BY ALL")
     first = min(WITH_JUNK, EXACT)
     assert (rows(app)["run_id"][0], rows(app)["inspect"][0]) == (compare_address(first), inspector_address(first, 0))
@@ -86,15 +86,15 @@ def test_runs_and_samples_are_links_and_names_stand_for_the_compared_runs(place:
         ('SELECT "<img src=x>[x](http://a.b)" FROM runs', "<img src=x>"),
     ],
 )
-def test_an_error_is_one_line(place: Path, sql: str, said: str) -> None:
+def test_an_error_is_one_line(folder: Path, sql: str, said: str) -> None:
     (error,) = ran(sql=sql).error
     assert said in error.value.replace("\\", "")
 
 
-def test_what_is_cut_off_and_what_is_damaged_is_said_and_other_tables_answer(place: Path) -> None:
+def test_what_is_cut_off_and_what_is_damaged_is_said_and_other_tables_answer(folder: Path) -> None:
     app = ran(sql="SELECT range FROM range(10001)")
     assert "There are more rows" in words(app) and len(rows(app)) == 10_000
-    (damaged,) = place.glob(f"*/run_id={EXACT}/samples*")
+    (damaged,) = folder.glob(f"*/run_id={EXACT}/samples*")
     damaged.write_bytes(bytes(damaged.stat().st_size))
     assert EXACT in words(ran(sql="SELECT DISTINCT run_id FROM samples"))
     assert len(rows(ran(sql="SELECT DISTINCT run_id FROM blocks"))) == 2
@@ -118,15 +118,15 @@ def test_a_ready_query_has_rows_and_a_chart(key: str, monkeypatch: pytest.Monkey
         ({"sql_chart": "pie", "sql_x": "__class__", "sql_y": "lp", "sql_colour": "no"}, ["bar", "lp", "wall_s", None]),
     ],
 )
-def test_a_chart_is_as_its_address_says(place: Path, address: dict[str, str], expected: list[str | None]) -> None:
+def test_a_chart_is_as_its_address_says(folder: Path, address: dict[str, str], expected: list[str | None]) -> None:
     app = ran(sql="SELECT lp, tokens, wall_s FROM runs", sql_as="Chart", **address)
     assert [app.selectbox(key=f"sql_chart_{name}").value for name in ("kind", "x", "y", "colour")] == expected
     app.selectbox(key="sql_chart_y").set_value("tokens").run()
     assert query(app, "sql_y") == "tokens" and len(app.get("plotly_chart")) == 1
 
 
-def test_queries_are_opened_saved_replaced_and_deleted(place: Path) -> None:
-    files = store_at(place).home
+def test_queries_are_opened_saved_replaced_and_deleted(folder: Path) -> None:
+    files = store_at(folder).home
     app = linked(sql="SELECT 1 AS one", sql_x="one")
     app.selectbox(key="sql_open").set_value("02-junk-lexicon").run()
     app.session_state["sql_running"].answer.exception(60)
@@ -140,17 +140,17 @@ def test_queries_are_opened_saved_replaced_and_deleted(place: Path) -> None:
     assert query(app, "sql") == "saved:own:first *one*" and list(rows(app)["two"]) == [2]
     press(app, "sql_delete")
     assert own_queries(files) == [] and query(app, "sql") == "SELECT 2 AS two"
-    (place / FILE).write_text("{")
+    (folder / FILE).write_text("{")
     app = ran(sql="SELECT 1 AS one")
     assert len(app.warning) == 1 and list(rows(app)["one"]) == [1]
     app.text_input(key="sql_name").set_value("mine")
-    assert "holds no saved queries" in words(press(app, "sql_save")) and (place / FILE).read_text() == "{"
+    assert "holds no saved queries" in words(press(app, "sql_save")) and (folder / FILE).read_text() == "{"
 
 
-def test_one_process_serves_until_the_store_changes(place: Path) -> None:
+def test_one_process_serves_until_the_store_changes(folder: Path) -> None:
     app = ran(sql="SELECT label FROM runs ORDER BY label NULLS LAST")
     first = processes_of()
     press(app, "sql_run")
     assert len(first) == 1 and processes_of() == first
-    store_at(place).annotate(EXACT, label="another name")
+    store_at(folder).annotate(EXACT, label="another name")
     assert rows(press(app, "sql_run"))["label"][0] == "another name" and processes_of() != first

@@ -30,17 +30,17 @@ runpy.run_path({page!r})
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def store_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sql")
     add_hostile(with_demo(folder / "store", WITH_JUNK, EXACT))
     return folder / "store"
 
 
 @pytest.fixture(scope="module")
-def server(place: Path) -> Iterator[Server]:
-    script = place.parent / "patient.py"
+def server(store_folder: Path) -> Iterator[Server]:
+    script = store_folder.parent / "patient.py"
     script.write_text(PATIENT.format(page=str(ROOT / "pages" / "compare.py")))
-    with serve_quietly(script, env={"DRIFTSCOPE_STORE": str(place), "PYTHONPATH": str(ROOT)}) as started:
+    with serve_quietly(script, env={"DRIFTSCOPE_STORE": str(store_folder), "PYTHONPATH": str(ROOT)}) as started:
         yield started
 
 
@@ -57,7 +57,7 @@ def rows_said(seen: Visit, rows: int) -> Locator:
     return seen.page.get_by_text(re.compile(rf"^{rows:,} rows? · "))
 
 
-def test_write_run_chart_files_and_back(browser: Browser, server: Server, place: Path) -> None:
+def test_write_run_chart_files_and_back(browser: Browser, server: Server, store_folder: Path) -> None:
     with visit(browser, server, f"{SQL}&sql=SELECT+41+AS+one") as seen:
         seen.press("Run")
         expect(rows_said(seen, 1)).to_be_visible()
@@ -79,14 +79,14 @@ def test_write_run_chart_files_and_back(browser: Browser, server: Server, place:
         assert seen.page.locator("img[src=x]").count() == 0
         seen.page.go_back()
         expect(area(seen)).to_have_value(re.compile("origin"))
-        assert processes_of(marked=str(place))
+        assert processes_of(marked=str(store_folder))
         expect_harmless(seen)
     with visit(browser, server) as seen:  # something to wait in: the server ends the session's process by itself
         for _ in range(LIMIT_MS // 100):
-            if not processes_of(marked=str(place)):
+            if not processes_of(marked=str(store_folder)):
                 break
             seen.page.wait_for_timeout(100)
-        assert not processes_of(marked=str(place))
+        assert not processes_of(marked=str(store_folder))
 
 
 def test_a_long_statement_is_stopped_and_another_one_runs(browser: Browser, server: Server) -> None:

@@ -16,10 +16,10 @@ HUES = ("blue", "orange", "green", "violet", "red", "yellow", "gray")
 
 
 def keys(table: dict[str, object], prefix: str = "") -> list[str]:
-    found: list[str] = []
+    names: list[str] = []
     for name, value in table.items():
-        found += keys(value, f"{prefix}{name}.") if isinstance(value, dict) else [prefix + name]
-    return found
+        names += keys(value, f"{prefix}{name}.") if isinstance(value, dict) else [prefix + name]
+    return names
 
 
 def luminance(colour: str) -> float:

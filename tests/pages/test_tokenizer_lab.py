@@ -101,7 +101,7 @@ def test_pasted_molecules_and_one_that_cannot_be_read() -> None:
     app.text_area[0].set_value("CCO ethanol\nnot-a-smiles\n").run()
     assert set(app.dataframe[0].value["blocks"]) == {3}
     app.text_area[0].set_value("not-a-smiles").run()
-    (left_out,) = [one for one in app.expander if "1 of 1 molecules were left out" in one.label]
+    (left_out,) = [fold for fold in app.expander if "1 of 1 molecules were left out" in fold.label]
     assert left_out.proto.expanded and not app.info and not app.exception
 
 

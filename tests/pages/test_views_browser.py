@@ -43,21 +43,21 @@ VIEWS = [
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Over the demo store, and a run, a trace and a log that are hostile."""
-    place: Path = tmp_path_factory.mktemp("views") / "store"
-    shutil.copytree(DEMO, place)
-    store = store_at(place)
+    folder: Path = tmp_path_factory.mktemp("views") / "store"
+    shutil.copytree(DEMO, folder)
+    store = store_at(folder)
     add_hostile(store)
     profile_traces.hostile(store)
     rows = clean(60, 12)
     rows[5] = 0
     said = {"team": HOSTILE_JUNK, "model": OVERRIDE, "source": OVERRIDE, "precision": "x" * 10_000}
-    log = write(place.parent / "hostile.jsonl", objects(rows, checkpoint=f"logits {HOSTILE_JUNK}", **said))
+    log = write(folder.parent / "hostile.jsonl", objects(rows, checkpoint=f"logits {HOSTILE_JUNK}", **said))
     new_log(store, log, LogNames(label=HOSTILE_JUNK + OVERRIDE))
     for run_id in ("odd-one", "odd-two"):
         odd = {"smiles": HOSTILE_JUNK, "passed": False, "issues": [HOSTILE_JUNK, OVERRIDE]}
         samples = [sample_row(n, tokens=9 + n, **odd) for n in range(7)]
         write_run(store, run_id, samples, model_alias=HOSTILE_JUNK, lp=OVERRIDE, wall_s=1.0, tokens=70)
-    with serve_quietly(ROOT / "app.py", env={"DRIFTSCOPE_STORE": str(place)}) as started:
+    with serve_quietly(ROOT / "app.py", env={"DRIFTSCOPE_STORE": str(folder)}) as started:
         yield started
 
 

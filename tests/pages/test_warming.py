@@ -97,7 +97,7 @@ def test_a_server_begins_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc's heaps")
 def test_threads_share_two_heaps() -> None:
-    asked = (
+    code = (
         "import ctypes, threading\n"
         "import app\n"
         "libc, met = ctypes.CDLL(None), threading.Barrier(20)\n"
@@ -105,8 +105,8 @@ def test_threads_share_two_heaps() -> None:
         "[thread.start() for thread in threads], [thread.join() for thread in threads]\n"
         "libc.malloc_stats()\n"
     )
-    told = subprocess.run([sys.executable, "-c", asked], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert told.stderr.count("Arena ") == 2
+    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert result.stderr.count("Arena ") == 2
 
 
 def test_a_server_that_ends_ends_its_warming_first() -> None:

@@ -68,7 +68,7 @@ def test_a_model_is_made_from_molecules_to_its_card(tmp_path: Path) -> None:
 
 
 def test_every_command_that_is_cited_is_there_and_runs_above() -> None:
-    places = [ROOT / "README.md", ROOT / "Makefile", *(ROOT / "docs").glob("*.md"), *(ROOT / "data").rglob("*.md")]
-    cited = {name for path in places for name in re.findall(r"-m tools\.([a-z_.]+[a-z_])", path.read_text("utf-8"))}
-    known = {*SMALL, *(f"training.{command.partition(' ')[0]}" for command in TRAINING), "llama_cpp", "cli_docs"}
-    assert cited <= known and all(find_spec(f"tools.{name}") for name in known)
+    files = [ROOT / "README.md", ROOT / "Makefile", *(ROOT / "docs").glob("*.md"), *(ROOT / "data").rglob("*.md")]
+    cited = {name for path in files for name in re.findall(r"-m tools\.([a-z_.]+[a-z_])", path.read_text("utf-8"))}
+    names = {*SMALL, *(f"training.{command.partition(' ')[0]}" for command in TRAINING), "llama_cpp", "cli_docs"}
+    assert cited <= names and all(find_spec(f"tools.{name}") for name in names)

@@ -37,10 +37,10 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def store(tmp_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     """What the commands see without ``--store``; its place has a name that would trip a careless one."""
-    place = shutil.copytree(whole, tmp_path / "a [b] 的")
-    monkeypatch.setenv(VARIABLE, str(place))
+    folder = shutil.copytree(whole, tmp_path / "a [b] 的")
+    monkeypatch.setenv(VARIABLE, str(folder))
     monkeypatch.chdir(tmp_path)
-    return store_at(place)
+    return store_at(folder)
 
 
 @pytest.fixture
@@ -125,8 +125,8 @@ def test_labels_and_tags_name_their_run_and_lists_show_them() -> None:
     assert run_json("annotate", "my control", "--untag", "paper", "--label", "")[0]["tags"] == ["slow disk"]
     head, first, _ = run("runs").out.splitlines()
     assert head.split()[-1] == "tags" and first.endswith("slow disk") and "my control" not in first
-    found = run_json("sql", "SELECT run_id FROM runs WHERE list_contains(tags, 'slow disk')")
-    assert found == [{"run_id": "20260101-none"}]
+    rows = run_json("sql", "SELECT run_id FROM runs WHERE list_contains(tags, 'slow disk')")
+    assert rows == [{"run_id": "20260101-none"}]
 
 
 @pytest.mark.parametrize(("line", "agrees"), [(" Y \n", True), ("yes\n", True), ("n\n", False), ("yikes\n", False)])
@@ -175,7 +175,7 @@ def test_an_error_inside_duckdb_is_one_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("argv", "told"),
+    ("argv", "message"),
     [
         (["show", "a\nb"], r"there is no run 'a\nb'. Known are"),
         (["annotate", "none"], "nothing to change. Give --label, --notes, --tag or --untag"),
@@ -189,13 +189,13 @@ def test_an_error_inside_duckdb_is_one_line() -> None:
         (["references", "add", "bad.sdf", "--label", "a"], "is cut short"),
     ],
 )
-def test_mistakes_are_one_line(argv: list[str], told: str, tmp_path: Path) -> None:
+def test_mistakes_are_one_line(argv: list[str], message: str, tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text('{"passes": 1}')
     (tmp_path / "bad.sdf").write_text("\n\n\n  3  2  0  0  0  0  0  0  0  0999 V2000\n")
     (tmp_path / "there.json").write_text("mine")
     os.mkfifo(tmp_path / "pipe")
     result = run(*argv)
-    assert result.code == 2 and told in result.err.splitlines()[-1]
+    assert result.code == 2 and message in result.err.splitlines()[-1]
     assert (tmp_path / "there.json").read_text() == "mine" and (tmp_path / "pipe").is_fifo()
 
 
@@ -241,16 +241,16 @@ def test_a_store_is_its_owners_alone_unless_a_shared_one_is_asked_for(
     monkeypatch.setenv("DRIFTSCOPE_SHARED", shared)
     report(tmp_path / "one.json")
     assert run("import", "one.json").code == 0
-    found = [(path.is_dir(), path.stat().st_mode & 0o777) for path in (empty, *empty.rglob("*"))]
-    assert set(found) == {(True, folder), (False, file)}
+    modes = [(path.is_dir(), path.stat().st_mode & 0o777) for path in (empty, *empty.rglob("*"))]
+    assert set(modes) == {(True, folder), (False, file)}
 
 
 def test_a_run_goes_out_as_it_came_in(tmp_path: Path) -> None:
     made = report(tmp_path / "one.json")
     (row,) = run_json("import", "one.json")
     (tmp_path / "out.json.gz").write_bytes(b"")
-    (told,) = run_json("export", row["run_id"], "out.json.gz", "--force")
-    assert told["file"] == "out.json.gz"
+    (exported,) = run_json("export", row["run_id"], "out.json.gz", "--force")
+    assert exported["file"] == "out.json.gz"
     assert json.loads(gzip.decompress((tmp_path / "out.json.gz").read_bytes())) == made
     assert run("export", row["run_id"]).out.splitlines()[-1].split() == [f"{row['run_id']}.json", str(row["samples"])]
     assert json.loads((tmp_path / f"{row['run_id']}.json").read_text()) == made

@@ -69,11 +69,11 @@ def test_the_plan_has_what_the_options_say() -> None:
 def test_threads_are_those_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
-    asked: list[int] = []
-    monkeypatch.setattr(torch, "set_num_threads", asked.append)
+    counts: list[int] = []
+    monkeypatch.setattr(torch, "set_num_threads", counts.append)
     run_json("generate", "C", *ASKED, "--threads", "3")
     assert run_json("generate", "C", *ASKED)["threads"] == torch.get_num_threads()
-    assert asked == [3, 1]  # the tests themselves have one
+    assert counts == [3, 1]  # the tests themselves have one
     assert "device cpu, threads 1" in run("generate", "C", *ASKED).err
 
 
@@ -81,7 +81,7 @@ def test_a_molecule_that_cannot_be_read_is_left_out_and_told() -> None:
     result = run("generate", "CC=O", "C1C", "[C]", *ASKED, "--json")
     assert result.code == 0
     assert [sample["smiles"] for sample in result.document["samples"]] == ["CC=O"]
-    assert [one["smiles"] for one in result.document["skipped"]] == ["C1C", "[C]"]
+    assert [row["smiles"] for row in result.document["skipped"]] == ["C1C", "[C]"]
     assert len(result.err.splitlines()) == 2
 
 

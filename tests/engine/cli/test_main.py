@@ -102,7 +102,7 @@ VALUES = tuple("qwen3 llama3 gpt5 1 0 -1 4 nan 1e9 none out.sdf in.sdf no/such/f
 
 def arguments() -> st.SearchStrategy[list[str]]:
     # Random texts without what could name a file elsewhere: some of these options write.
-    text = any_text(20).filter(lambda one: not {"/", "~"} & set(one))
+    text = any_text(20).filter(lambda value: not {"/", "~"} & set(value))
     words = st.one_of(st.sampled_from(TEXTS), st.sampled_from(OPTIONS), st.sampled_from(VALUES), text)
     command = st.one_of(st.sampled_from(("tokens", "template", "drift", "junk", "encode", "decode")), text)
     tokenizer = st.sampled_from(([], ["--tokenizer", "qwen3"], ["--tokenizer", "llama3"]))

@@ -47,11 +47,11 @@ def test_advice_by_candidates_wants_and_settings(store: Store) -> None:
     add(store, "exact", 0.2, run_id="small-batch", batch_size=8)
     (row,) = run_json("advise")
     assert (row["model"], row["runs"], row["lps"]) == (MODEL, 4, ["none", "group-v4.3", "exact"])
-    found = run_json("advise", "--model", "toy", "--molecules", "1000")
-    assert (found["model"], found["lp"], found["missing"]) == (MODEL, "exact", ["group-v2.1", "truncating", "guarded"])
-    assert found["lps"][2]["expected"] == pytest.approx({"molecules": 1000, "seconds": 250.0, "usable": 1000.0})
-    found = run_json("advise", "--model", MODEL, "--want", "passed", "--lp", "none", "--lp", "v4.3")
-    assert (found["lp"], found["want"], [row["lp"] for row in found["lps"]]) == (
+    reply = run_json("advise", "--model", "toy", "--molecules", "1000")
+    assert (reply["model"], reply["lp"], reply["missing"]) == (MODEL, "exact", ["group-v2.1", "truncating", "guarded"])
+    assert reply["lps"][2]["expected"] == pytest.approx({"molecules": 1000, "seconds": 250.0, "usable": 1000.0})
+    reply = run_json("advise", "--model", MODEL, "--want", "passed", "--lp", "none", "--lp", "v4.3")
+    assert (reply["lp"], reply["want"], [row["lp"] for row in reply["lps"]]) == (
         "group-v4.3", "passed", ["none", "group-v4.3"],
     )  # fmt: skip
     (row,) = run_json("advise", "--model", MODEL, "--batch-size", "8")["lps"]
@@ -62,11 +62,11 @@ PROBE = ("advise", "--model", "small", "--probe", "4", "--threads", "1", "--lp",
 
 
 def test_a_probe_is_kept_judged_and_reported_on(store: Store, tmp_path: Path) -> None:
-    found = run_json(*PROBE, "--progress", str(tmp_path / "progress"))
+    advice = run_json(*PROBE, "--progress", str(tmp_path / "progress"))
     entries = store.listing().entries
-    assert [row["run_id"] for row in found["lps"]] == [entry.id for entry in entries]
-    assert found["want"] == "usable" and [row["judged"] for row in found["lps"]] == [4, 4]
-    assert found["molecules"] == 4 and {entry.row["label"] for entry in entries} == {"probe"}
+    assert [row["run_id"] for row in advice["lps"]] == [entry.id for entry in entries]
+    assert advice["want"] == "usable" and [row["judged"] for row in advice["lps"]] == [4, 4]
+    assert advice["molecules"] == 4 and {entry.row["label"] for entry in entries} == {"probe"}
     assert (tmp_path / "progress").stat().st_size
 
 
@@ -80,9 +80,9 @@ def test_a_probe_that_is_stopped_keeps_what_is_finished(store: Store, monkeypatc
         return whole(self)
 
     monkeypatch.setattr(Run, "progress", stopped)
-    found = run(*PROBE)
+    result = run(*PROBE)
     (entry,) = store.listing().entries
-    assert found.code == 130 and found.out == "" and entry.row["lp"] == "group-v4.3"
+    assert result.code == 130 and result.out == "" and entry.row["lp"] == "group-v4.3"
 
 
 # --- evaluate ---------------------------------------------------------------------------------------------------------
@@ -91,16 +91,16 @@ def test_a_probe_that_is_stopped_keeps_what_is_finished(store: Store, monkeypatc
 def test_a_run_against_references_of_the_store_and_of_etkdg(store: Store) -> None:
     run_json("references", "make", SMILES, "CCO", "--per-molecule", "3", "--label", "made")
     mol = reference_conformers(parse_smiles(SMILES), 3)
-    texts = [encode(mol, conformer=one.GetId()).text for one in mol.GetConformers()][:2]
+    texts = [encode(mol, conformer=conformer.GetId()).text for conformer in mol.GetConformers()][:2]
     rows = [(smiles, f"[CONFORMER]{text}[/CONFORMER]") for smiles in ("OCCCCC", "CCN") for text in texts]
     write_run(store, "mine", [sample_row(k, smiles=smiles, text=text) for k, (smiles, text) in enumerate(rows)])
     words = ["evaluate", "mine", "--threshold", "0.01", "--workers", "1"]
-    found = run_json(*words, "--references", "made", "--no-baseline")
-    assert (found["references"], found["reference_conformers"], found["without_references"]) == ("made", 3, 1)
-    assert (found["cov_r"], found["cov_p"], found["molecules"]) == (pytest.approx(2 / 3), 1.0, 1)
-    assert found["references_not_asked"] == 1 and found["baseline"] is None
-    found = run_json(*words, "--per-molecule", "4")
-    assert (found["etkdg_per_molecule"], found["threshold_ang"]) == (4, 0.01) and found["baseline"]["cov_r"] >= 0
+    scores = run_json(*words, "--references", "made", "--no-baseline")
+    assert (scores["references"], scores["reference_conformers"], scores["without_references"]) == ("made", 3, 1)
+    assert (scores["cov_r"], scores["cov_p"], scores["molecules"]) == (pytest.approx(2 / 3), 1.0, 1)
+    assert scores["references_not_asked"] == 1 and scores["baseline"] is None
+    scores = run_json(*words, "--per-molecule", "4")
+    assert (scores["etkdg_per_molecule"], scores["threshold_ang"]) == (4, 0.01) and scores["baseline"]["cov_r"] >= 0
 
 
 @pytest.mark.parametrize("rows", ["[[0.1, 0.2], [0.3]]", '[[0.1], ["x"]]', "[[-0.1]]"])
@@ -115,10 +115,10 @@ def test_matrices_of_another_form_are_one_line(rows: str) -> None:
 def test_a_run_with_its_rates_and_samples(store: Store) -> None:
     empty = sample_row(2, clean=False, decodes=None)
     write_run(store, "one", [sample_row(0, text=STRAIGHT), sample_row(1, text=BENT), empty])
-    found = run_json("judge", "one", "--workers", "1")
-    assert (found["stored"], found["geometry_right"], found["usable"], found["judged"]) == (True, 0.5, 1 / 3, 3)
-    assert (found["passed"], found["decodes"], found["clean"], found["stereo_right"]) == (1.0, None, 2 / 3, None)
-    assert [sample["usable"] for sample in found["samples"]] == [True, False, False]
+    rates = run_json("judge", "one", "--workers", "1")
+    assert (rates["stored"], rates["geometry_right"], rates["usable"], rates["judged"]) == (True, 0.5, 1 / 3, 3)
+    assert (rates["passed"], rates["decodes"], rates["clean"], rates["stereo_right"]) == (1.0, None, 2 / 3, None)
+    assert [sample["usable"] for sample in rates["samples"]] == [True, False, False]
     assert run_json("runs")[0]["usable"] == 1
 
 
@@ -130,17 +130,17 @@ def test_stored_strains_that_no_molecule_has_are_left_out(store: Store) -> None:
         for k, (kcal, ang) in enumerate(strains)
     ]
     write_run(store, "one", rows)
-    found = run_json("judge", "one", "--workers", "1")
-    assert (found["strain_kcal"], found["strain_kcal_per_atom"], found["strain_moved_ang"]) == (4.0, 2.0, 0.5)
+    rates = run_json("judge", "one", "--workers", "1")
+    assert (rates["strain_kcal"], rates["strain_kcal_per_atom"], rates["strain_moved_ang"]) == (4.0, 2.0, 0.5)
 
 
 def test_a_read_only_run_is_judged_and_not_stored_which_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    beside = store_at(tmp_path / "beside")
-    write_run(beside, "one", [sample_row(0, text=BENT, decodes=True)])
-    opened = Store(Files(tmp_path / "own"), (beside.home,))
-    monkeypatch.setattr(Store, "open", classmethod(lambda cls, place=None: opened))
+    read_only = store_at(tmp_path / "beside")
+    write_run(read_only, "one", [sample_row(0, text=BENT, decodes=True)])
+    opened = Store(Files(tmp_path / "own"), (read_only.home,))
+    monkeypatch.setattr(Store, "open", classmethod(lambda cls, folder=None: opened))
     result = run("judge", "one", "--workers", "1")
     assert "read-only: printed, not stored" in result.err and "bond_lengths" in result.out
 
@@ -162,7 +162,7 @@ def test_claims_in_words_and_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def folder(tmp_path: Path) -> Path:
     """With a trace and one that is cut off; two logs, of which one is damaged, one cut, one empty."""
     write_trace(tmp_path / "made.json.gz", 2_000)
     (tmp_path / "broken.json.gz").write_bytes((tmp_path / "made.json.gz").read_bytes()[:-500])
@@ -175,30 +175,30 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_traces_are_added_listed_and_removed(place: Path) -> None:
-    files = [str(place / name) for name in ("broken.json.gz", "made.json.gz")]
-    words = ("--label", "mine", "--tokens", "100", "--keep", "--progress", str(place / "said"))
+def test_traces_are_added_listed_and_removed(folder: Path) -> None:
+    files = [str(folder / name) for name in ("broken.json.gz", "made.json.gz")]
+    words = ("--label", "mine", "--tokens", "100", "--keep", "--progress", str(folder / "said"))
     result = run("trace", "add", *files, *words, "--json")
     assert result.code == 0 and "left out" in result.err
     (row,) = result.document
     assert tuple(row) == TRACES.names
     assert [row[name] for name in ("source", "label", "tokens")] == ["made.json.gz", "mine", 100]
-    parts = ProgressFile(place / "said").parts()
+    parts = ProgressFile(folder / "said").parts()
     assert [(part.state, part.made_ids) for part in parts] == [("failed", ()), ("done", (row["trace_id"],))]
     assert "is cut off" in parts[0].error
-    assert [one["trace_id"] for one in run_json("trace", "list")] == [row["trace_id"]]
+    assert [trace["trace_id"] for trace in run_json("trace", "list")] == [row["trace_id"]]
     sums = run_json("sql", "SELECT family, sum(calls) AS calls FROM trace_ops GROUP BY 1 ORDER BY 1")
     assert {"family": "launch", "calls": 400} in sums
-    sheet = place / "store" / "traces" / f"trace_id={row['trace_id']}" / "trace.json"
+    sheet = folder / "store" / "traces" / f"trace_id={row['trace_id']}" / "trace.json"
     sheet.write_text("{")  # a damaged one goes by its whole name, with the file that it kept
     assert row["trace_id"] in run("trace", "list").err
     assert run_json("trace", "rm", row["trace_id"], "--yes") == [{"trace_id": row["trace_id"]}]
-    assert not sheet.parent.exists() and not list((place / "store" / "profiles").iterdir())
+    assert not sheet.parent.exists() and not list((folder / "store" / "profiles").iterdir())
 
 
-def test_logs_are_added_listed_and_removed(place: Path) -> None:
-    files = [str(place / name) for name in ("a.jsonl", "empty.jsonl", "c.jsonl", "again.jsonl.gz")]
-    words = ("--model", "Phi-3", "--precision", "Q4_K_M", "--progress", str(place / "said"))
+def test_logs_are_added_listed_and_removed(folder: Path) -> None:
+    files = [str(folder / name) for name in ("a.jsonl", "empty.jsonl", "c.jsonl", "again.jsonl.gz")]
+    words = ("--model", "Phi-3", "--precision", "Q4_K_M", "--progress", str(folder / "said"))
     result = run("logits", "add", *files, *words, "--json")
     assert result.code == 0
     assert all(word in result.err for word in ("truncated", "left out", "is already in the store"))
@@ -207,13 +207,13 @@ def test_logs_are_added_listed_and_removed(place: Path) -> None:
     assert (row["engine"], row["model"], row["precision"]) == ("llama.cpp", "Phi-3", "Q4_K_M")
     counts = [row[name] for name in ("entries", "flagged_entries", "garbage_entries", "cause")]
     assert counts == [50, 10, 10, "uninitialised"]
-    parts = ProgressFile(place / "said").parts()
+    parts = ProgressFile(folder / "said").parts()
     assert [part.state for part in parts] == ["done", "failed", "done", "there"]
     assert (parts[1].part, parts[1].parts, parts[1].file) == (1, 4, "empty.jsonl")
     assert "no logit entry" in parts[1].error and (parts[0].done, parts[0].work) == (50, 1.0)
     assert "nothing was removed" in run("logits", "rm", cut["log_id"]).error
     assert run_json("logits", "rm", cut["log_id"], "--yes") == [{"log_id": cut["log_id"]}]
-    assert [one["log_id"] for one in run_json("logits", "list")] == [row["log_id"]]
+    assert [log["log_id"] for log in run_json("logits", "list")] == [row["log_id"]]
 
 
 # --- what cannot be ---------------------------------------------------------------------------------------------------

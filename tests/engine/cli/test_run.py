@@ -32,7 +32,7 @@ TEXTS = "SELECT text FROM samples WHERE run_id = $run ORDER BY sample_id"
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def store_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A model of random weights, and a store of its own."""
     use_small_model(monkeypatch)
     monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path / "store"))
@@ -84,14 +84,14 @@ def test_options_reach_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert "3 conformers by ETKDG" in run("runs").out
     document = json.loads(report.read_text())
     assert document["metadata"]["model_alias"] == "small"
-    assert [one["prompt_smiles"] for one in document["passes"]] == ["CC=O", "CCO"]
+    assert [sample["prompt_smiles"] for sample in document["passes"]] == ["CC=O", "CCO"]
 
 
 def test_a_stopped_run_says_how_to_go_on_and_does() -> None:
-    asked = ("run", "O=CC", "OCC", "CCN", *ASKED, "--group", "1", "--order", "written")
-    (whole,) = run_json(*asked)
+    argv = ("run", "O=CC", "OCC", "CCN", *ASKED, "--group", "1", "--order", "written")
+    (whole,) = run_json(*argv)
     with interrupted_after_one_group():
-        stopped = run(*asked)
+        stopped = run(*argv)
     assert stopped.code == 130
     (row,) = run_json("runs", "--unfinished")
     assert row == {"run_id": row["run_id"], "samples_done": 1, "samples": 3, "state": "stopped"}
@@ -128,7 +128,7 @@ def test_all_that_reads_a_binned_run_reads_it_with_its_bins(tmp_path: Path) -> N
         verdict = judge_text(as_decimals(sample["text"], FORM), sample["smiles"])
         assert [sample[name] for name in ("geometry_right", "usable")] == [verdict["geometry_right"], verdict["usable"]]
         assert texts[sample["smiles"]] == [as_decimals(sample["text"], FORM)]
-    assert [one["usable"] for one in judge_run(store, id_).rows] == [one["usable"] for one in samples]
+    assert [judged["usable"] for judged in judge_run(store, id_).rows] == [sample["usable"] for sample in samples]
     assert run("export", id_, "--sdf", str(tmp_path / "out.sdf")).code == 0
     exported = [mol.GetConformer().GetPositions() for mol in read_molecules(tmp_path / "out.sdf")]
     for mine, mol in zip(exported, stated.values(), strict=True):
@@ -164,11 +164,11 @@ def test_so_many_samples_per_reference() -> None:
     words = ("--references", "two", "--per-reference", "2", *ASKED)
     (row,) = run_json("run", *words, "--sampling", "p0.8_t1.2")
     assert (row["molecules"], row["samples"], row["generations"]) == (2, 8, None)
-    found = Store.open().rows(
+    rows = Store.open().rows(
         "SELECT smiles, count(*) AS samples, count(DISTINCT text) AS texts FROM samples GROUP BY ALL"
     )
-    assert {one["smiles"]: one["samples"] for one in found} == {"CCO": 4, "CCCO": 4}
-    assert all(one["texts"] > 1 for one in found)  # each is drawn by itself
+    assert {row["smiles"]: row["samples"] for row in rows} == {"CCO": 4, "CCCO": 4}
+    assert all(row["texts"] > 1 for row in rows)  # each is drawn by itself
     left_out = run("run", "NCC", "CCO", "--references", "three", "--per-reference", "1", *ASKED, "--json")
     assert left_out.err == "left out: three has no conformer of CCO\n"
     assert [row["samples"] for row in left_out.document] == [3]
@@ -205,10 +205,10 @@ def test_tasks_write_the_texts_of_this_process_also_where_one_stopped() -> None:
     assert run("run", "--resume", left, "--submit", "debug").error.startswith(f"driftscope: {left} is finished")
 
 
-def test_what_was_handed_out_is_told(slurm: Path, place: Path) -> None:
+def test_what_was_handed_out_is_told(slurm: Path, store_folder: Path) -> None:
     words = ("--submit", "a100", "--array", "9", "--time", "01:30:00", "--slurm", "account=chem", "--threads", "3")
     (row,) = run_json(*HERE, *words)
-    logs = place / "submitted" / row["run_id"]
+    logs = store_folder / "submitted" / row["run_id"]
     assert row == {
         "run_id": row["run_id"],
         "molecules": 2,
@@ -218,9 +218,9 @@ def test_what_was_handed_out_is_told(slurm: Path, place: Path) -> None:
         "logs": str(logs),
     }
     assert begun() == [row["run_id"]]
-    asked = slurm.read_text()
+    script = slurm.read_text()
     for line in ("gres=gpu:a100:1", "time=90", "account=chem", "cpus-per-task=3", f"output={logs}/%A_%a_0_log.out"):
-        assert f"#SBATCH --{line}\n" in asked
+        assert f"#SBATCH --{line}\n" in script
 
 
 def test_ctrl_c_leaves_the_tasks_and_says_how_to_end_them(slurm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,11 +257,11 @@ REFUSED = [
 
 @pytest.mark.parametrize(("line", "said"), REFUSED)
 def test_what_cannot_be_is_one_line_and_begins_nothing(
-    line: str, said: str, place: Path, monkeypatch: pytest.MonkeyPatch
+    line: str, said: str, store_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     assert said in run("run", *line.split()).error
-    assert not place.exists()
+    assert not store_folder.exists()
 
 
 @pytest.mark.parametrize(("package", "words"), [("submitit", ("--submit", "local")), ("ray", ("--engine", "ray"))])

@@ -23,7 +23,7 @@ B = "<1.0000,-2.0000,0.5000>"
 
 
 def sdf(*smiles: str) -> str:
-    return to_sdf([with_conformer(parse_smiles(one), seed) for seed, one in enumerate(smiles)])
+    return to_sdf([with_conformer(parse_smiles(smi), seed) for seed, smi in enumerate(smiles)])
 
 
 def test_tokens_of_standard_input_and_by_a_folder(tmp_path: Path) -> None:
@@ -45,9 +45,9 @@ def test_drift_of_texts_conformers_and_an_sdf_file(tmp_path: Path) -> None:
     assert run_json(*by_smiles, "--placeholder", "0.000,0.000,0.000")["cut"] == 18
     assert run_json(*by_smiles, "--least-decimals", "1")["mean_drift"] > document["mean_drift"]
     (tmp_path / "MOLECULE.SDF").write_text(text := sdf("CC=O"))
-    found = run_json(*argv, "--file", str(tmp_path / "MOLECULE.SDF"))
+    from_sdf = run_json(*argv, "--file", str(tmp_path / "MOLECULE.SDF"))
     stated = encode(Chem.MolFromMolBlock(text)).text  # SDF keeps the four decimals that are counted
-    assert found == run_json(*argv, "--file", "-", stdin=stated.encode()) and found["blocks"] == 3
+    assert from_sdf == run_json(*argv, "--file", "-", stdin=stated.encode()) and from_sdf["blocks"] == 3
 
 
 def test_another_format_is_named_and_not_judged() -> None:

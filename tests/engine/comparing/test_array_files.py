@@ -34,14 +34,14 @@ def test_what_is_written_is_read_again(path: Path) -> None:
         assert arrays[name].shape == array.shape
         assert (arrays[name] == array).all()
     assert path.read_bytes() == packed_bytes(META, ARRAYS)
-    assert [found.name for found in path.parent.iterdir()] == ["shard.arrays"]
+    assert [file.name for file in path.parent.iterdir()] == ["shard.arrays"]
 
 
 def test_any_changed_or_missing_byte_is_damage(path: Path) -> None:
     content = packed_bytes(META, ARRAYS)
     write_bytes(path, content)
-    for place in range(0, len(content), 7):
-        for damaged in (content[:place], content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]):
+    for offset in range(0, len(content), 7):
+        for damaged in (content[:offset], content[:offset] + bytes([content[offset] ^ 1]) + content[offset + 1 :]):
             path.write_bytes(damaged)
             with pytest.raises(FileError, match=r"shard\.arrays is damaged"):
                 read_arrays(path)
@@ -66,13 +66,13 @@ def test_a_worker_that_ends_is_an_error_and_what_is_finished_stays(tmp_path: Pat
     with pytest.raises(DriftscopeError, match=r"a worker process ended.*Run the same command again"):
         list(run_jobs(jobs, 2))
     done = list(run_jobs(jobs[:2], 1))
-    assert [one.meta["payload"] for one in done] == [0, 1] and done[0].was_there
+    assert [result.meta["payload"] for result in done] == [0, 1] and done[0].was_there
     full = [FileJob(tmp_path / f"full-{index}.arrays", full_at_two, index, {}) for index in range(4)]
     with pytest.raises(AssetError, match=r"^shard-2 cannot be written: No space left on device\. Free some space"):
         list(run_jobs(full, 2))
 
 
 def test_a_file_of_another_payload_or_version_is_not_kept(tmp_path: Path) -> None:
-    asked = [(0, "1"), (0, "1"), (0, "2"), (1, "2")]
-    jobs = [FileJob(tmp_path / "0.arrays", full_at_two, payload, {"rdkit": rdkit}) for payload, rdkit in asked]
+    requests = [(0, "1"), (0, "1"), (0, "2"), (1, "2")]
+    jobs = [FileJob(tmp_path / "0.arrays", full_at_two, payload, {"rdkit": rdkit}) for payload, rdkit in requests]
     assert [next(run_jobs([job], 1)).was_there for job in jobs] == [False, True, False, False]

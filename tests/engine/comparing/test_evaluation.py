@@ -47,20 +47,20 @@ class MadeReferences(ReferenceSet):
     name = "made"
 
     def __init__(self, count: int, *molecules: str) -> None:
-        self.count, self.known, self.molecule_count = count, molecules, len(molecules)
+        self.count, self.smiles, self.molecule_count = count, molecules, len(molecules)
 
     def conformers(self, smiles: str) -> Chem.Mol | None:
-        return reference_conformers(parse_smiles(smiles), self.count) if smiles in self.known else None
+        return reference_conformers(parse_smiles(smiles), self.count) if smiles in self.smiles else None
 
 
 def texts(smiles: str, count: int, seed: int = 0) -> list[str]:
     mol = reference_conformers(parse_smiles(smiles), count, seed=seed)
-    return [encode(mol, WIDEST, conformer=one.GetId()).text for one in mol.GetConformers()]
+    return [encode(mol, WIDEST, conformer=conformer.GetId()).text for conformer in mol.GetConformers()]
 
 
 def write(store: Store, run_id: str, answers: Sequence[tuple[str, str]]) -> None:
-    told = [{"smiles": smiles, "text": f"[CONFORMER]{text}[/CONFORMER]"} for smiles, text in answers]
-    write_run(store, run_id, [sample_row(number, **said, generation=number) for number, said in enumerate(told)])
+    samples = [{"smiles": smiles, "text": f"[CONFORMER]{text}[/CONFORMER]"} for smiles, text in answers]
+    write_run(store, run_id, [sample_row(number, **said, generation=number) for number, said in enumerate(samples)])
 
 
 @pytest.mark.soak
@@ -70,7 +70,7 @@ def test_equal_to_a_plain_loop_of_get_best_rms() -> None:
     for smiles in MOLECULES:
         molecule = parse_smiles(smiles)
         references, samples = reference_conformers(molecule, 3), reference_conformers(molecule, 6, seed=1)
-        written = [encode(samples, WIDEST, conformer=one.GetId()).text for one in samples.GetConformers()]
+        written = [encode(samples, WIDEST, conformer=conformer.GetId()).text for conformer in samples.GetConformers()]
         jobs.append(texts_job(smiles, given_references(references), written))
         ref, probe = Chem.RemoveHs(references), Chem.RemoveHs(samples)
         loops.append([[rdMolAlign.GetBestRMS(probe, ref, column, row) for column in range(6)] for row in range(3)])
@@ -82,12 +82,12 @@ def test_the_references_themselves_are_covered_whole_beside_a_baseline(store: St
     write(store, "own", [(smiles, text) for smiles in (CHAIN, ETHER) for text in texts(smiles, 4)])
     request = EvaluationRequest(MadeReferences(4, CHAIN, ETHER), threshold_ang=0.01)
     heard: list[tuple[int, int]] = []
-    found = evaluate_run(store, "own", request, workers=1, progress=lambda *said: heard.append(said))
-    assert found.figures.mean.tolist() == pytest.approx([1, 1, 0, 0], abs=1e-6)
-    assert (found.references, found.asked, found.run.samples, found.without_references) == (8, 8, 8, 0)
-    assert found.clustered is not None and found.baseline is not None
-    assert (found.clustered.samples, found.baseline.molecules) == (8, 2)
-    assert found.baseline.mean[0] < 0.5 and found.baseline.mean[2] > 0.05  # none is a reference
+    result = evaluate_run(store, "own", request, workers=1, progress=lambda *said: heard.append(said))
+    assert result.figures.mean.tolist() == pytest.approx([1, 1, 0, 0], abs=1e-6)
+    assert (result.references, result.asked, result.run.samples, result.without_references) == (8, 8, 8, 0)
+    assert result.clustered is not None and result.baseline is not None
+    assert (result.clustered.samples, result.baseline.molecules) == (8, 2)
+    assert result.baseline.mean[0] < 0.5 and result.baseline.mean[2] > 0.05  # none is a reference
     assert heard == [(1, 2), (2, 2)]
 
 
@@ -98,9 +98,9 @@ def test_molecules_without_samples_and_without_references(store: Store) -> None:
     skip, zero = (
         evaluate_run(store, "half", EvaluationRequest(references, rule=rule), workers=1) for rule in ("skip", "zero")
     )
-    for found in (skip, zero):
-        assert (found.figures.molecules, found.figures.missing, found.without_references) == (2, 1, 1)
-        assert (found.asked, found.run.samples) == (4, 2)
+    for result in (skip, zero):
+        assert (result.figures.molecules, result.figures.missing, result.without_references) == (2, 1, 1)
+        assert (result.asked, result.run.samples) == (4, 2)
     assert (skip.figures.mean[0], zero.figures.mean[0]) == (1.0, 0.5)
     assert skip.baseline is not None and zero.baseline is not None
     assert (skip.baseline.molecules, zero.baseline.molecules) == (1, 2)  # those that the run's figures are over

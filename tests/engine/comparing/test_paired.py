@@ -22,8 +22,8 @@ def compare_runs(store: Store, control: str, test: str) -> PairedRuns:
 def run(store: Store, run_id: str, smiles: tuple[str, ...] = MANY, **columns: list[Any]) -> None:
     """A sample a molecule; ``columns`` have a value each."""
     rows = [
-        sample_row(number, smiles=one, **{name: values[number] for name, values in columns.items()})
-        for number, one in enumerate(smiles)
+        sample_row(number, smiles=molecule, **{name: values[number] for name, values in columns.items()})
+        for number, molecule in enumerate(smiles)
     ]
     write_run(store, run_id, rows, wall_s=sum(columns.get("decode_s", ())) or None)
 
@@ -39,10 +39,10 @@ def test_answers_meet_by_molecule_and_generation(store: Store) -> None:
 
     write_run(store, "control", [row(0, "C", 0, 10), row(1, "C", 1, 20), row(2, "N", 0, 70), row(3, "CC", 0, 30)])
     write_run(store, "test", [row(0, "CC", 0, 36), row(1, "C", 1, 22), row(2, "O", 0, 99), row(3, "C", 2, 98)])
-    found = compare_runs(store, "control", "test")
-    assert (found.shared, found.shared_molecules) == (2, 2)
-    assert (found.control_alone, found.test_alone) == (2, 2)
-    tokens = found.measure("tokens_a_sample")
+    comparison = compare_runs(store, "control", "test")
+    assert (comparison.shared, comparison.shared_molecules) == (2, 2)
+    assert (comparison.control_alone, comparison.test_alone) == (2, 2)
+    tokens = comparison.measure("tokens_a_sample")
     assert (tokens.answers, tokens.molecules, tokens.control, tokens.test) == (2, 2, 25, 29)
     assert tokens.difference and tokens.difference.value == 4 and tokens.ratio
     assert tokens.ratio.value == pytest.approx(29 / 25)
@@ -51,20 +51,20 @@ def test_answers_meet_by_molecule_and_generation(store: Store) -> None:
 def test_a_pair_counts_where_both_sides_know(store: Store) -> None:
     run(store, "control", rmsd_ang=[1.0, None, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])
     run(store, "test", rmsd_ang=[2.0, 9.0, None, 5.0, 6.0, 7.0, 8.0, 9.0])
-    found = measure(store, "rmsd_ang")
-    assert (found.answers, found.molecules) == (6, 6)
-    assert found.control == pytest.approx((1 + 4 + 5 + 6 + 7 + 8) / 6)
-    assert found.difference is not None
-    assert (found.difference.low, found.difference.high) == pytest.approx((1, 1))
-    assert found.within_noise is False
+    rmsd = measure(store, "rmsd_ang")
+    assert (rmsd.answers, rmsd.molecules) == (6, 6)
+    assert rmsd.control == pytest.approx((1 + 4 + 5 + 6 + 7 + 8) / 6)
+    assert rmsd.difference is not None
+    assert (rmsd.difference.low, rmsd.difference.high) == pytest.approx((1, 1))
+    assert rmsd.within_noise is False
 
 
 # --- what is noise ----------------------------------------------------------------------------------------------------
 def test_a_difference_that_comes_and_goes_is_noise(store: Store) -> None:
     run(store, "control", tokens=[10, 12, 9, 11, 10, 12, 9, 11])
     run(store, "test", tokens=[12, 10, 11, 9, 12, 10, 12, 9])
-    found = measure(store, "tokens_a_sample")
-    assert found.within_noise is True and found.ratio is not None and found.ratio.contains(1) is True
+    tokens = measure(store, "tokens_a_sample")
+    assert tokens.within_noise is True and tokens.ratio is not None and tokens.ratio.contains(1) is True
 
 
 def test_a_quotient_is_of_sums(store: Store) -> None:
@@ -82,9 +82,9 @@ def test_pace_is_wall_time_though_samples_of_a_batch_overlap(store: Store) -> No
     again = [sample_row(8 + n, smiles=smiles, generation=1, decode_s=0.5) for n, smiles in enumerate(MANY)]
     write_run(store, "control", rows, wall_s=2.0)
     write_run(store, "test", [*rows, *again], wall_s=1.0)
-    found = measure(store, "wall_s_a_sample")
-    assert (found.control, found.test) == pytest.approx((2 / 8, 1 / 16))  # of all answers of the shared molecules
-    assert found.ratio is not None and (found.ratio.value, found.ratio.low) == pytest.approx((0.25, 0.25))
+    pace = measure(store, "wall_s_a_sample")
+    assert (pace.control, pace.test) == pytest.approx((2 / 8, 1 / 16))  # of all answers of the shared molecules
+    assert pace.ratio is not None and (pace.ratio.value, pace.ratio.low) == pytest.approx((0.25, 0.25))
     write_run(store, "untimed", [*rows[1:], sample_row(0)], wall_s=2.0)
     assert compare_runs(store, "control", "untimed").measure("wall_s_a_sample").test is None  # one has no part
 
@@ -93,29 +93,29 @@ def test_of_few_molecules_there_is_no_interval(store: Store) -> None:
     few = MANY[: LEAST_MOLECULES - 1]
     run(store, "control", few, tokens=[10] * len(few))
     run(store, "test", few, tokens=[20] * len(few))
-    found = measure(store, "tokens_a_sample")
-    assert found.difference is not None and (found.difference.value, found.difference.low) == (10, None)
-    assert found.within_noise is None and found.reason == "Fewer than 6 molecules: no interval."
+    tokens = measure(store, "tokens_a_sample")
+    assert tokens.difference is not None and (tokens.difference.value, tokens.difference.low) == (10, None)
+    assert tokens.within_noise is None and tokens.reason == "Fewer than 6 molecules: no interval."
 
 
 def test_runs_that_share_nothing_are_drawn_apart(store: Store) -> None:
     run(store, "control", tokens=[10, 11, 12, 13, 10, 11, 12, 13])
-    run(store, "test", tuple(f"N{one}" for one in MANY), tokens=[30, 31, 32, 33, 30, 31, 32, 33])
-    found = compare_runs(store, "control", "test")
-    assert (found.shared, found.is_paired) == (0, False)
-    tokens = found.measure("tokens_a_sample")
+    run(store, "test", tuple(f"N{smiles}" for smiles in MANY), tokens=[30, 31, 32, 33, 30, 31, 32, 33])
+    comparison = compare_runs(store, "control", "test")
+    assert (comparison.shared, comparison.is_paired) == (0, False)
+    tokens = comparison.measure("tokens_a_sample")
     assert (tokens.answers, tokens.molecules, tokens.control, tokens.test) == (16, 16, 11.5, 31.5)
     assert tokens.difference is not None and tokens.difference.low is not None and tokens.difference.high is not None
     assert 18 < tokens.difference.low < 20 < tokens.difference.high < 22
-    assert found.measure("rmsd_ang").reason == "No sample of the control or the test has it."
+    assert comparison.measure("rmsd_ang").reason == "No sample of the control or the test has it."
 
 
 # --- what cannot be told ----------------------------------------------------------------------------------------------
 def test_a_reported_run_has_no_interval_and_says_why() -> None:
-    found = compare_runs(DEMO_STORE, "reported-002-qwen-none-1000", demo_run("qwen", "none"))
-    assert (found.shared, found.is_paired) == (0, False)
-    assert "is reported: a text states its figures" in found.reason
-    assert all(one.within_noise is None and one.control is None and one.reason for one in found.measures)
+    result = compare_runs(DEMO_STORE, "reported-002-qwen-none-1000", demo_run("qwen", "none"))
+    assert (result.shared, result.is_paired) == (0, False)
+    assert "is reported: a text states its figures" in result.reason
+    assert all(item.within_noise is None and item.control is None and item.reason for item in result.measures)
 
 
 # --- what is read -----------------------------------------------------------------------------------------------------

@@ -22,13 +22,13 @@ READY = {query.key: query for query in queries.ready_queries()}
 
 @pytest.fixture(scope="module")
 def console() -> Iterator[Console]:
-    with DEMO_STORE.console() as one:
-        yield one
+    with DEMO_STORE.console() as opened:
+        yield opened
 
 
 def rows(console: Console, name: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = console.query(READY[name].sql).table.to_pylist()
-    return found
+    result: list[dict[str, Any]] = console.query(READY[name].sql).table.to_pylist()
+    return result
 
 
 # --- all of them ------------------------------------------------------------------------------------------------------
@@ -92,9 +92,9 @@ REPORTED: dict[str, tuple[int | None, str, list[tuple[Any, ...]]]] = {
 @pytest.mark.parametrize("name", REPORTED)
 def test_the_tables_of_the_reports(console: Console, name: str) -> None:
     samples, columns, expected = REPORTED[name]
-    found = [row for row in rows(console, name) if (row["report"], row.get("samples")) == (name[7:10], samples)]
-    told = [tuple(row[column] for column in columns.split()) for row in found]
-    assert [tuple(round(one, 2) if isinstance(one, float) else one for one in row) for row in told] == expected
+    chosen = [row for row in rows(console, name) if (row["report"], row.get("samples")) == (name[7:10], samples)]
+    cells = [tuple(row[column] for column in columns.split()) for row in chosen]
+    assert [tuple(round(value, 2) if isinstance(value, float) else value for value in row) for row in cells] == expected
 
 
 @pytest.mark.parametrize("name", ["report-002-6.1", "report-002-6.2"])
@@ -128,8 +128,8 @@ def test_a_baseline_is_of_the_same_model_and_size(tmp_path: Path) -> None:
     }
     for run_id, about in runs.items():
         write_run(store, run_id, [sample_row(0)], **about)
-    found = {row["run_id"]: row["speedup"] for row in store.rows(READY["report-002-1.1"].sql)}
-    assert found == {"a-none": 0.8, "b-none": 1.0, "c-lp": 4.0, "d-other": None, "e-other": None}
+    speedups = {row["run_id"]: row["speedup"] for row in store.rows(READY["report-002-1.1"].sql)}
+    assert speedups == {"a-none": 0.8, "b-none": 1.0, "c-lp": 4.0, "d-other": None, "e-other": None}
 
 
 # --- files ------------------------------------------------------------------------------------------------------------

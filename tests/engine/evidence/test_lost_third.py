@@ -36,13 +36,13 @@ def test_what_is_no_result_is_named(store: Store, content: bytes, why: str) -> N
 
 def test_the_first_place_that_has_a_model_is_shown(store: Store, tmp_path: Path) -> None:
     empty: dict[str, Any] = {"lanes": [], "fall": None, "reordered": None}
-    beside = Files(tmp_path / "beside")
-    for model, files in (("b:early", store.home), ("a", beside), ("b:early", beside)):
+    other = Files(tmp_path / "beside")
+    for model, files in (("b:early", store.home), ("a", other), ("b:early", other)):
         document = {"model": model, "from": files.where, **empty}
         files.write(f"lost_third/{model.replace(':', '-')}.json", json.dumps(document).encode())
-    found, _ = load_usable([store.home, beside])
-    assert [(document["model"], document["from"]) for document in found] == [
-        ("a", beside.where),
+    documents, _ = load_usable([store.home, other])
+    assert [(document["model"], document["from"]) for document in documents] == [
+        ("a", other.where),
         ("b:early", store.home.where),
     ]
 

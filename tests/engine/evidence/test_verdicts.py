@@ -63,8 +63,8 @@ def test_a_run_of_the_reports_own_is_compared(tmp_path: Path) -> None:
     about: dict[str, Any] = {"model_family": "Qwen", "device": "cuda:0 (NVIDIA H100)", "origin": "imported"}
     assert judged(CLAIMS["002-time-qwen-lp"], store).verdict == "not testable here"
     write_run(store, "theirs", [sample_row(n) for n in range(1_000)], lp="group-v3.8", wall_s=500.82, **about)
-    found = judged(CLAIMS["002-time-qwen-lp"], store)
-    assert (found.verdict, found.measured, found.source) == ("reproduced", 500.82, "store")
+    result = judged(CLAIMS["002-time-qwen-lp"], store)
+    assert (result.verdict, result.measured, result.source) == ("reproduced", 500.82, "store")
     assert judged(CLAIMS["002-cannot-be-faster"], store).verdict == "not testable here"
 
 

@@ -40,8 +40,8 @@ def random_matrices(count: int, seed: int) -> list[Rows]:
 
 
 def least(values: list[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return min(known) if known else None
+    present = [value for value in values if value is not None]
+    return min(present) if present else None
 
 
 def by_definition(matrix: Rows, threshold: float) -> tuple[float, float, float | None, float | None]:
@@ -50,8 +50,8 @@ def by_definition(matrix: Rows, threshold: float) -> tuple[float, float, float |
     covered, matched = [], []
     for side in sides:
         covered.append(sum(value is not None and value < threshold for value in side) / len(side))
-        known = [value for value in side if value is not None]
-        matched.append(sum(known) / len(known) if known else None)
+        present = [value for value in side if value is not None]
+        matched.append(sum(present) / len(present) if present else None)
     return covered[0], covered[1], matched[0], matched[1]
 
 
@@ -63,10 +63,10 @@ def set_by_definition(matrices: list[Rows], threshold: float, rule: str) -> dict
         elif rule == "zero":
             rows.append((0.0, 0.0, None, None))
     figures: dict[str, float | None] = {}
-    for place, name in enumerate(("cov_r", "cov_p", "mat_r_ang", "mat_p_ang")):
-        known = [value for row in rows if (value := row[place]) is not None]
-        figures[name] = statistics.fmean(known) if known else None
-        figures[f"{name}_median"] = statistics.median(known) if known else None
+    for column, name in enumerate(("cov_r", "cov_p", "mat_r_ang", "mat_p_ang")):
+        present = [value for row in rows if (value := row[column]) is not None]
+        figures[name] = statistics.fmean(present) if present else None
+        figures[f"{name}_median"] = statistics.median(present) if present else None
     return figures
 
 
@@ -80,23 +80,23 @@ def test_random_matrices_by_the_definitions(rule: str, tmp_path: Path) -> None:
     file = tmp_path / "matrices.json"
     file.write_text(json.dumps({f"m{number}": matrix for number, matrix in enumerate(matrices)}))
     for threshold in (0.5, 0.75, 1.0):
-        found = run_json("evaluate", "--matrices", str(file), "--missing", rule, "--threshold", str(threshold))
+        metrics = run_json("evaluate", "--matrices", str(file), "--missing", rule, "--threshold", str(threshold))
         expected = set_by_definition(matrices, threshold, rule)
-        assert {name: found[name] for name in expected} == pytest.approx(expected, abs=1e-9)
-        assert (found["molecules"], found["missing"]) == (len(matrices), missing)
-    assert found["thresholds"] == [round(0.05 * step, 2) for step in range(1, 61)]
-    for place, threshold in list(enumerate(found["thresholds"]))[:: sized(6, 1)]:
+        assert {name: metrics[name] for name in expected} == pytest.approx(expected, abs=1e-9)
+        assert (metrics["molecules"], metrics["missing"]) == (len(matrices), missing)
+    assert metrics["thresholds"] == [round(0.05 * step, 2) for step in range(1, 61)]
+    for index, threshold in list(enumerate(metrics["thresholds"]))[:: sized(6, 1)]:
         point = set_by_definition(matrices, threshold, rule)
         for name in ("cov_r", "cov_p"):
-            assert found[f"{name}_curve"][place] == pytest.approx(point[name], abs=1e-9)
+            assert metrics[f"{name}_curve"][index] == pytest.approx(point[name], abs=1e-9)
 
 
 def test_a_threshold_is_not_reached_by_itself() -> None:
     """Strictly less, for each threshold of the curves."""
-    for place, threshold in enumerate(THRESHOLDS_ANG):
-        found: Any = figures_of(np.array([[threshold]]), threshold)
-        assert found.figures[:2].tolist() == [0.0, 0.0]
-        assert found.curves[0].tolist() == [0.0] * (place + 1) + [1.0] * (59 - place)
+    for index, threshold in enumerate(THRESHOLDS_ANG):
+        metrics: Any = figures_of(np.array([[threshold]]), threshold)
+        assert metrics.figures[:2].tolist() == [0.0, 0.0]
+        assert metrics.curves[0].tolist() == [0.0] * (index + 1) + [1.0] * (59 - index)
 
 
 def test_where_nothing_is_known_columns_are_null() -> None:

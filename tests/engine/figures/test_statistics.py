@@ -43,24 +43,24 @@ def array(*values: float) -> np.ndarray:
 
 def test_sums_of_samples_drawn_anew() -> None:
     """A hundred equal tokens a sample say no more than one; a share without a miss still has an interval."""
-    found: Any = Bootstrap(2).ratio(array(1, 9), array(1, 99))
-    assert found.value == pytest.approx(0.1)  # sum over sum, and no mean of ratios
+    interval: Any = Bootstrap(2).ratio(array(1, 9), array(1, 99))
+    assert interval.value == pytest.approx(0.1)  # sum over sum, and no mean of ratios
     hits = np.array([1.0, 0.0] * 10)
     assert Bootstrap(20).ratio(hits, np.ones(20)) == Bootstrap(20).ratio(100 * hits, np.full(20, 100.0))
-    found = Bootstrap(4).share(array(5, 5, 5, 5), array(5, 5, 5, 5))
-    assert (found.value, found.low, found.high) == (1.0, pytest.approx(wilson(20, 20)[0]), 1.0)
+    interval = Bootstrap(4).share(array(5, 5, 5, 5), array(5, 5, 5, 5))
+    assert (interval.value, interval.low, interval.high) == (1.0, pytest.approx(wilson(20, 20)[0]), 1.0)
     assert Bootstrap(1).share(array(3), array(4)) == Interval(0.75)
     assert Bootstrap(0).ratio(array(), array()) is None is Bootstrap(2).ratio(array(0, 0), array(0, 0))
     parts, wholes = np.array([[1.0, 3.0], [1.0, 3.0]]), np.full((2, 2), 10.0)
-    found = Bootstrap(2).difference(parts, wholes)  # second less first
-    assert (found.value, found.low, found.high) == pytest.approx((0.2, 0.2, 0.2)) and found.excludes_zero
+    interval = Bootstrap(2).difference(parts, wholes)  # second less first
+    assert (interval.value, interval.low, interval.high) == pytest.approx((0.2, 0.2, 0.2)) and interval.excludes_zero
     assert Bootstrap(2).difference(parts, wholes * [1, 0]) is None
 
 
 @pytest.mark.parametrize(("value", "expected"), [(1.0, True), (2.0, True), (0.9, False), (2.1, False)])
 def test_an_interval_contains_its_ends(value: float, expected: bool) -> None:
     assert Interval(1.5, 1.0, 2.0).contains(value) is expected and Interval(1.5).contains(value) is None
-    assert [one.excludes_zero for one in (Interval(1, 0.5, 2), Interval(1, -1, 2), Interval(1))] == [True, False, False]
+    assert [ci.excludes_zero for ci in (Interval(1, 0.5, 2), Interval(1, -1, 2), Interval(1))] == [True, False, False]
 
 
 def test_a_correlation_needs_samples_and_two_quantities() -> None:
@@ -68,17 +68,17 @@ def test_a_correlation_needs_samples_and_two_quantities() -> None:
     assert rank_correlation(few, few) is None
     enough = np.arange(float(LEAST_SAMPLES))
     assert rank_correlation(enough, np.ones(LEAST_SAMPLES)) is None
-    found = rank_correlation(enough, enough)
-    assert found is not None and found.plain == Interval(1.0, 1.0, 1.0) and found.adjusted is None
-    assert found.samples == LEAST_SAMPLES
+    correlation = rank_correlation(enough, enough)
+    assert correlation is not None and correlation.plain == Interval(1.0, 1.0, 1.0) and correlation.adjusted is None
+    assert correlation.samples == LEAST_SAMPLES
 
 
 def test_a_partial_correlation_by_hand() -> None:
     columns = np.arange(8.0), array(1, 0, 3, 2, 5, 4, 7, 6), array(0, 2, 1, 4, 3, 6, 5, 7)
     xy, xz, yz = (np.corrcoef(columns[i], columns[j])[0, 1] for i, j in ((0, 1), (0, 2), (1, 2)))  # ranks already
-    found = rank_correlation(columns[0], columns[1], columns[2])
-    assert found is not None and found.adjusted is not None
-    assert found.adjusted.value == pytest.approx((xy - xz * yz) / math.sqrt((1 - xz**2) * (1 - yz**2)))
+    correlation = rank_correlation(columns[0], columns[1], columns[2])
+    assert correlation is not None and correlation.adjusted is not None
+    assert correlation.adjusted.value == pytest.approx((xy - xz * yz) / math.sqrt((1 - xz**2) * (1 - yz**2)))
 
 
 # --- single figures ---------------------------------------------------------------------------------------------------
@@ -121,8 +121,8 @@ def test_a_quotient_of_what_is_not_known_is_none(
 def test_rank_correlation_against_known_answers(
     one: tuple[float, ...], other: tuple[float, ...], expected: float
 ) -> None:
-    found = rank_correlation(array(*one), array(*other))
-    assert found is not None and found.plain.value == pytest.approx(expected)
+    correlation = rank_correlation(array(*one), array(*other))
+    assert correlation is not None and correlation.plain.value == pytest.approx(expected)
 
 
 def sums(values: list[float], counts: list[float] | None = None) -> Sums:
@@ -130,18 +130,18 @@ def sums(values: list[float], counts: list[float] | None = None) -> Sums:
     return Sums(np.array(values, dtype=float)[:, None], counted, counted)
 
 
-def one(drawn: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+def first_column(drawn: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     return drawn[0][:, 0], drawn[1][:, 0]
 
 
 def test_sums_leave_out_what_is_not_known() -> None:
     values = np.array([[1.0, np.nan], [2.0, 5.0], [4.0, np.nan]])
     weights = np.array([[1.0, 7.0], [1.0, 3.0], [1.0, 7.0]])
-    found = sums_by_molecule(values, weights, np.array([0, 0, 1]), 2)
-    assert found.values.tolist() == [[3, 15], [4, 0]]
-    assert found.weights.tolist() == [[2, 3], [1, 0]]
-    assert found.answers.tolist() == [[2, 1], [1, 0]]
-    assert (found.only(0).mean, found.only(1).mean) == (7 / 3, 5)
+    totals = sums_by_molecule(values, weights, np.array([0, 0, 1]), 2)
+    assert totals.values.tolist() == [[3, 15], [4, 0]]
+    assert totals.weights.tolist() == [[2, 3], [1, 0]]
+    assert totals.answers.tolist() == [[2, 1], [1, 0]]
+    assert (totals.only(0).mean, totals.only(1).mean) == (7 / 3, 5)
     assert sums([0.0], [0.0]).mean is None
 
 
@@ -157,26 +157,26 @@ def test_percentiles_lie_where_students_t_has_them(molecules: int, student: floa
 def test_few_molecules_that_do_not_differ_are_seldom_told_apart(molecules: int) -> None:
     """Between the 2.5th and the 97.5th percentile of six molecules, one comparison in seven would find a difference."""
     rng = np.random.default_rng(4)
-    told = 0
+    detected = 0
     for seed in range(200):
         control, test = rng.normal(10.0, 2.0, (2, molecules))
-        drawn = one(paired_means(sums(control.tolist()), sums(test.tolist()), seed))
-        told += difference(control.mean(), test.mean(), drawn, molecules).contains(0) is False
-    assert told <= 0.08 * 200
+        drawn = first_column(paired_means(sums(control.tolist()), sums(test.tolist()), seed))
+        detected += difference(control.mean(), test.mean(), drawn, molecules).contains(0) is False
+    assert detected <= 0.08 * 200
 
 
 def test_the_same_molecules_are_drawn_for_both_sides() -> None:
     values = [1.0, 5, 9, 20, 3, 8]
-    drawn = one(paired_means(sums(values), sums(values)))
+    drawn = first_column(paired_means(sums(values), sums(values)))
     assert drawn[0].std() > 0 and np.array_equal(drawn[0], drawn[1])
     assert difference(0.2, 0.2, drawn, 3).contains(0) is True  # no difference at all is noise
-    apart = one(unpaired_means(sums(values), sums(values)))
+    apart = first_column(unpaired_means(sums(values), sums(values)))
     assert not np.allclose(apart[0], apart[1])
 
 
 def test_draws_are_those_of_a_plain_loop() -> None:
     values, counts = [2.0, 0, 7, 1], [2.0, 1, 3, 1]
-    drawn = one(paired_means(sums(values, counts), sums(values, counts), seed=3))[0]
+    drawn = first_column(paired_means(sums(values, counts), sums(values, counts), seed=3))[0]
     weights = np.concatenate(list(statistics._draws(4, np.random.default_rng(3))))
     for row, mean in zip(weights[:50], drawn[:50], strict=True):
         parts = [molecule for molecule, times in enumerate(row) for _ in range(int(times))]
@@ -187,9 +187,9 @@ def test_sums_of_very_many_molecules_are_drawn_as_what_they_are_like(monkeypatch
     rng = np.random.default_rng(2)
     control, test = rng.gamma(2.0, 3.0, 900), rng.gamma(2.0, 3.3, 900)
     sides = sums(control.tolist()), sums(test.tolist(), (1.0 + (test > 5)).tolist())
-    drawn = one(paired_means(*sides))
+    drawn = first_column(paired_means(*sides))
     monkeypatch.setattr(statistics, "MOST_DRAWN", 10)
-    normal = one(paired_means(*sides))
+    normal = first_column(paired_means(*sides))
     for mine, theirs in zip(drawn, normal, strict=True):
         width = np.diff(np.percentile(mine, (2.5, 97.5)))[0]
         assert np.percentile(theirs, (2.5, 97.5)) == pytest.approx(np.percentile(mine, (2.5, 97.5)), abs=0.06 * width)
@@ -197,7 +197,7 @@ def test_sums_of_very_many_molecules_are_drawn_as_what_they_are_like(monkeypatch
 
 def test_a_control_that_is_rare_leaves_the_ratio_open_above() -> None:
     """In a third of the draws the only molecule that has any does not come."""
-    drawn = one(paired_means(sums([1.0, 0, 0, 0, 0, 0]), sums([1.0, 1, 1, 1, 1, 1])))
-    found = ratio(1 / 6, 1.0, drawn, 6)
-    assert found is not None and found.high == math.inf and found.low is not None and found.low > 1
-    assert found.contains(1) is False
+    drawn = first_column(paired_means(sums([1.0, 0, 0, 0, 0, 0]), sums([1.0, 1, 1, 1, 1, 1])))
+    interval = ratio(1 / 6, 1.0, drawn, 6)
+    assert interval is not None and interval.high == math.inf and interval.low is not None and interval.low > 1
+    assert interval.contains(1) is False

@@ -26,8 +26,8 @@ def judged(rows: Rows, checkpoint: str = "logits") -> tuple[Flags, DamageTally]:
 
 
 def flagged(rows: Rows, flag: Flag, checkpoint: str = "logits") -> set[tuple[int, int]]:
-    found = has(judged(rows, checkpoint)[0], flag).reshape(rows.shape)
-    return {(int(token), int(position)) for token, position in np.argwhere(found)}
+    mask = has(judged(rows, checkpoint)[0], flag).reshape(rows.shape)
+    return {(int(token), int(position)) for token, position in np.argwhere(mask)}
 
 
 def findings(rows: Rows, length: int = 0) -> list[dict[str, Any]]:
@@ -174,29 +174,29 @@ def damaged(damage: str) -> Rows:
 def test_each_damage_has_its_cause(damage: str, cause: str, certainty: str) -> None:
     rows = damaged(damage)
     changed = (rows != clean(60, 12)) | np.isnan(rows)
-    found = findings(rows, length=12)
-    assert [(one["cause"], one["certainty"]) for one in found] == [(cause, certainty)]
-    assert found[0]["evidence"]
-    assert {*found[0]["positions"]} <= {*np.flatnonzero(changed.any(axis=0)).tolist()}
-    assert found[0]["values"] == judged(rows)[1].sums["flagged_values"]
-    assert found[0]["values"] <= changed.sum()
+    causes = findings(rows, length=12)
+    assert [(finding["cause"], finding["certainty"]) for finding in causes] == [(cause, certainty)]
+    assert causes[0]["evidence"]
+    assert {*causes[0]["positions"]} <= {*np.flatnonzero(changed.any(axis=0)).tolist()}
+    assert causes[0]["values"] == judged(rows)[1].sums["flagged_values"]
+    assert causes[0]["values"] <= changed.sum()
 
 
 def test_several_causes_are_told_apart_and_damage_comes_first() -> None:
     rows = damaged("masked")
     rows[::5, 0] = 10.0 ** np.random.default_rng(0).uniform(16, 34, 12)
-    found = findings(rows)
-    assert [one["cause"] for one in found] == ["uninitialised", "masked"]
-    assert [one["positions"] for one in found] == [[0], [5, 6, 7]]
+    causes = findings(rows)
+    assert [finding["cause"] for finding in causes] == ["uninitialised", "masked"]
+    assert [finding["positions"] for finding in causes] == [[0], [5, 6, 7]]
 
 
 def test_denormal_numbers_beside_others_are_no_addresses() -> None:
     """A sixteenth of all numbers end as an aligned address does; two of those made a freed buffer of this, for sure."""
     rows = clean(100, 16, 14)
     rows[::7, 3] = 1e-42
-    (found,) = findings(rows)
+    (finding,) = findings(rows)
     assert not flagged(rows, "pointer")
-    assert (found["cause"], found["certainty"], found["positions"]) == ("uninitialised", "likely", [3])
+    assert (finding["cause"], finding["certainty"], finding["positions"]) == ("uninitialised", "likely", [3])
 
 
 def test_addresses_alone_are_not_sure() -> None:
@@ -204,10 +204,10 @@ def test_addresses_alone_are_not_sure() -> None:
     rows = clean(48, 12)
     for token in range(48):
         rows[token, :4] = singles(0x1A2B3C40 + 16 * token, 0x00005581, 0x2B3C4D50 + 16 * token, 0x00005581)
-    (found,) = findings(rows)
-    assert (found["cause"], found["certainty"]) == ("freed", "sure")
-    (found,) = findings(rows[:, :6])
-    assert (found["cause"], found["certainty"]) == ("freed", "likely")
+    (finding,) = findings(rows)
+    assert (finding["cause"], finding["certainty"]) == ("freed", "sure")
+    (finding,) = findings(rows[:, :6])
+    assert (finding["cause"], finding["certainty"]) == ("freed", "likely")
 
 
 def test_zeros_beside_nothing_but_garbage_are_found() -> None:

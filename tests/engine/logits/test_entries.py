@@ -28,16 +28,16 @@ NAN, INF = math.nan, math.inf
     ],
 )
 def test_numbers_in_any_spelling(spelled: str, value: float) -> None:
-    found = read_line(f'{{"token_idx": 1, "source": "nan inf +1", "values": [0.5, {spelled}, -2]}}'.encode())
-    assert found.values[0] == 0.5
-    assert found.values[2] == -2
-    assert found.values[1] == pytest.approx(value, nan_ok=True)
-    assert found.source == "nan inf +1"
+    entry = read_line(f'{{"token_idx": 1, "source": "nan inf +1", "values": [0.5, {spelled}, -2]}}'.encode())
+    assert entry.values[0] == 0.5
+    assert entry.values[2] == -2
+    assert entry.values[1] == pytest.approx(value, nan_ok=True)
+    assert entry.source == "nan inf +1"
 
 
 def test_what_keys_may_be() -> None:
-    found = read_line(b'{"values": [[1, 2], [3, 4]], "token_idx": "7", "team": 5, "shape": [2, 2], "ts": 1.5}')
-    assert (found.values, found.token_idx, clean_text(found.team)) == ([3.0, 4.0], 7, "5")
+    entry = read_line(b'{"values": [[1, 2], [3, 4]], "token_idx": "7", "team": 5, "shape": [2, 2], "ts": 1.5}')
+    assert (entry.values, entry.token_idx, clean_text(entry.team)) == ([3.0, 4.0], 7, "5")
     assert read_line(b'{"values": [1], "token_idx": 3.0}').token_idx == 3
     assert read_line(b'{"values": [1, 2], "ids": [9, 4]}').ids == [9, 4]
     for line in (b'{"values": [1], "values": [2]}', b'{"values": [1], "values": ["nan", 2], "values": [2]}'):
@@ -89,12 +89,12 @@ def test_a_compressed_file_may_have_members_and_end_in_zeros(tmp_path: Path) -> 
 
 def test_a_compressed_file_that_breaks_off_is_read_up_to_there(tmp_path: Path) -> None:
     path, whole = tmp_path / "a.gz", gzip.compress(TEXT)
-    found: list[bytes] = []
+    lines: list[bytes] = []
     for content in (whole[: len(whole) // 2], whole[:40] + bytes(20) + whole[60:]):
         path.write_bytes(content)
         with pytest.raises(entries.BROKEN):
-            found.extend(read_lines(path))
-    assert TEXT.startswith(b"".join(found)) and len(b"".join(found)) > len(TEXT) // 4
+            lines.extend(read_lines(path))
+    assert TEXT.startswith(b"".join(lines)) and len(b"".join(lines)) > len(TEXT) // 4
 
 
 def test_a_line_of_over_16_mb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

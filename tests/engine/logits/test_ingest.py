@@ -32,14 +32,14 @@ def test_a_log_comes_out_as_it_went_in(store: Store, tmp_path: Path) -> None:
     assert (row["first_token"], row["last_token"], row["file"], row["origin"]) == (0, 5, "a.jsonl", "imported")
     assert (row["flagged_values"], row.get("cause"), findings_in(entry), row["is_cut"]) == (0, None, [], False)
     assert not damaged_parts(entry)
-    found = values(store, entry.id)
-    assert [one["value"] for one in found] == ROWS.reshape(-1).tolist()
-    assert [(one["token_idx"], one["position"]) for one in found] == [(t, p) for t in range(6) for p in range(4)]
-    assert {(one["checkpoint"], tuple(one["flags"])) for one in found} == {("logits", ())}
+    cells = values(store, entry.id)
+    assert [cell["value"] for cell in cells] == ROWS.reshape(-1).tolist()
+    assert [(cell["token_idx"], cell["position"]) for cell in cells] == [(t, p) for t in range(6) for p in range(4)]
+    assert {(cell["checkpoint"], tuple(cell["flags"])) for cell in cells} == {("logits", ())}
     entries = store.rows("SELECT * FROM logit_entries ORDER BY entry")
-    assert [one["line"] for one in entries] == [1, 2, 3, 4, 5, 6]
-    assert [one["top"] for one in entries] == ROWS.argmax(axis=1).tolist()
-    assert [one["largest"] for one in entries] == ROWS.max(axis=1).tolist()
+    assert [entry["line"] for entry in entries] == [1, 2, 3, 4, 5, 6]
+    assert [entry["top"] for entry in entries] == ROWS.argmax(axis=1).tolist()
+    assert [entry["largest"] for entry in entries] == ROWS.max(axis=1).tolist()
 
 
 def test_several_engines_models_and_precisions_are_as_many_logs(store: Store, tmp_path: Path) -> None:
@@ -52,12 +52,12 @@ def test_several_engines_models_and_precisions_are_as_many_logs(store: Store, tm
     ]
     lines = [line for kind in kinds for line in objects(ROWS, **kind)]
     mixed = lines[::2] + lines[1::2]
-    found = add_file(store, write(tmp_path / "a.jsonl.gz", mixed))
-    names = {(one.row["engine"], one.row.get("model"), one.row.get("precision")) for one in found}
+    logs = add_file(store, write(tmp_path / "a.jsonl.gz", mixed))
+    names = {(log.row["engine"], log.row.get("model"), log.row.get("precision")) for log in logs}
     ours = {("llama.cpp", None, None), ("llama.cpp", "m", None), ("llama.cpp", None, "Q4")}
     assert names == {("ours", None, None), ("e", None, None), *ours}
-    assert [one.row["entries"] for one in found] == [6] * 5
-    assert {entry.id for entry in store.listing(LOGIT_LOG).entries} == {one.id for one in found}
+    assert [log.row["entries"] for log in logs] == [6] * 5
+    assert {entry.id for entry in store.listing(LOGIT_LOG).entries} == {log.id for log in logs}
 
 
 def test_a_truncated_last_line_is_kept_up_to_there_and_said(store: Store, tmp_path: Path) -> None:
@@ -94,9 +94,9 @@ def test_sequences_begin_where_tokens_do_not_rise(store: Store, tmp_path: Path) 
     mixed = [line for three in zip(lines[:6], lines[12:], strict=True) for line in three] + lines[6:12]
     add_file(store, write(tmp_path / "a.jsonl", mixed))
     sql = "SELECT sequence, source, list(token_idx ORDER BY entry) AS tokens FROM logit_entries GROUP BY ALL ORDER BY 1"
-    found = store.rows(sql)
-    assert [(one["sequence"], one["source"]) for one in found] == [(0, "a"), (1, "b"), (2, "a")]
-    assert all(one["tokens"] == [0, 1, 2, 3, 4, 5] for one in found)
+    rows = store.rows(sql)
+    assert [(row["sequence"], row["source"]) for row in rows] == [(0, "a"), (1, "b"), (2, "a")]
+    assert all(row["tokens"] == [0, 1, 2, 3, 4, 5] for row in rows)
 
 
 def test_blocks_come_to_what_one_block_does(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,13 +42,13 @@ def near(rows: Rows, size: float = 1e-4) -> Rows:
 
 
 def test_the_same_values_agree_bit_for_bit(pair: Pair) -> None:
-    found = pair.of(objects(clean()), objects(clean(), source="elsewhere"))
-    first = found["filters"][0]["with_flagged"]
+    stats = pair.of(objects(clean()), objects(clean(), source="elsewhere"))
+    first = stats["filters"][0]["with_flagged"]
     names = ("max_difference", "relative", "top_1", "entries", "values")
     assert [first[name] for name in names] == [0, 0, 1, 40, 480]
     assert first["cosine"] == pytest.approx(1)
     assert first["rank"] == pytest.approx(1)
-    assert (found["diverging"], found["only_control"], found["only_test"], found["supported"]) == (None, 0, 0, "all")
+    assert (stats["diverging"], stats["only_control"], stats["only_test"], stats["supported"]) == (None, 0, 0, "all")
 
 
 def test_figures_are_what_they_are_called(pair: Pair) -> None:
@@ -63,35 +63,35 @@ def test_figures_are_what_they_are_called(pair: Pair) -> None:
     assert first["max_relative"] == pytest.approx((np.abs(difference) / larger).max())
     cosines = (rows * other).sum(1) / np.linalg.norm(rows, axis=1) / np.linalg.norm(other, axis=1)
     assert first["cosine"] == pytest.approx(cosines.mean())
-    ranks = [np.argsort(np.argsort(one, axis=1), axis=1) for one in (rows, other)]
-    correlations = [np.corrcoef(one, two)[0, 1] for one, two in zip(*ranks, strict=True)]
+    ranks = [np.argsort(np.argsort(a, axis=1), axis=1) for a in (rows, other)]
+    correlations = [np.corrcoef(a, b)[0, 1] for a, b in zip(*ranks, strict=True)]
     assert first["rank"] == pytest.approx(np.mean(correlations))
     assert first["top_1"] == (rows.argmax(1) == other.argmax(1)).mean()
 
 
 def test_positions_meet_by_their_ids(pair: Pair) -> None:
     rows = clean(20, 6)
-    found = pair.of(objects(rows), objects(rows[:, [4, 2]], ids=[4, 2]))
-    first = found["filters"][0]["with_flagged"]
+    stats = pair.of(objects(rows), objects(rows[:, [4, 2]], ids=[4, 2]))
+    first = stats["filters"][0]["with_flagged"]
     assert (first["values"], first["max_difference"]) == (40, 0)
 
 
 def test_a_text_that_ends_earlier_moves_none_behind_it(pair: Pair) -> None:
     first, second, third = (clean(size, 4, size) for size in (5, 8, 9))
-    found = pair.of(
+    stats = pair.of(
         objects(first) + objects(second) + objects(third), objects(first) + objects(second[:6]) + objects(third)
     )
-    assert (found["entries"], found["only_control"], found["only_test"]) == (20, 2, 0)
-    assert found["filters"][0]["with_flagged"]["max_difference"] == 0
-    assert [place["sequence"] for place in found["places"]] == [0] * 5 + [1] * 6 + [2] * 9
+    assert (stats["entries"], stats["only_control"], stats["only_test"]) == (20, 2, 0)
+    assert stats["filters"][0]["with_flagged"]["max_difference"] == 0
+    assert [row["sequence"] for row in stats["places"]] == [0] * 5 + [1] * 6 + [2] * 9
 
 
 def test_texts_of_one_name_meet_in_whatever_order(pair: Pair) -> None:
-    one, two, three = (objects(clean(5, 4, seed), source=name) for seed, name in enumerate(("a", "b", "c")))
-    found = pair.of(one + two + three, two + one)
-    assert (found["entries"], found["only_control"], found["by_number"]) == (10, 5, False)
-    assert found["filters"][0]["with_flagged"]["max_difference"] == 0
-    others = pair.of(one, objects(clean(5, 4, 0), source="elsewhere"))
+    a, b, c = (objects(clean(5, 4, seed), source=name) for seed, name in enumerate(("a", "b", "c")))
+    stats = pair.of(a + b + c, b + a)
+    assert (stats["entries"], stats["only_control"], stats["by_number"]) == (10, 5, False)
+    assert stats["filters"][0]["with_flagged"]["max_difference"] == 0
+    others = pair.of(a, objects(clean(5, 4, 0), source="elsewhere"))
     assert (others["entries"], others["by_number"]) == (5, False), "there is one text: it is that one"
 
 
@@ -99,17 +99,17 @@ def test_a_source_of_several_texts_names_none(pair: Pair) -> None:
     """Such as the line of a program that logs."""
     first, second = clean(5, 4, 0), clean(5, 4, 1)
     lines = objects(first, source="log.cpp:7") + objects(second, source="log.cpp:7")
-    found = pair.of(lines, objects(first, source="log.cpp:7") + objects(second, source="log.cpp:8"))
-    assert (found["entries"], found["by_number"]) == (10, True)
-    assert found["filters"][0]["with_flagged"]["max_difference"] == 0
+    stats = pair.of(lines, objects(first, source="log.cpp:7") + objects(second, source="log.cpp:8"))
+    assert (stats["entries"], stats["by_number"]) == (10, True)
+    assert stats["filters"][0]["with_flagged"]["max_difference"] == 0
 
 
 def garbled(rows: Rows, *positions: int) -> Rows:
     """Every other entry has garbage there."""
-    found, rng = rows.copy(), np.random.default_rng(2)
+    damaged, rng = rows.copy(), np.random.default_rng(2)
     for position in positions:
-        found[::2, position] = 10.0 ** rng.uniform(16, 34, len(found[::2]))
-    return found
+        damaged[::2, position] = 10.0 ** rng.uniform(16, 34, len(damaged[::2]))
+    return damaged
 
 
 @pytest.mark.parametrize(
@@ -125,30 +125,30 @@ def garbled(rows: Rows, *positions: int) -> Rows:
 )
 def test_the_filter_that_the_data_supports(pair: Pair, positions: tuple[int, ...], supported: str | None) -> None:
     rows = clean(30, 12)
-    found = pair.of(objects(garbled(rows, *positions)), objects(near(rows)))
-    assert found["supported"] == supported
-    assert found["flagged_positions"] == list(positions)
-    first = found["filters"][0]
+    stats = pair.of(objects(garbled(rows, *positions)), objects(near(rows)))
+    assert stats["supported"] == supported
+    assert stats["flagged_positions"] == list(positions)
+    first = stats["filters"][0]
     assert first["flagged"] == 15 * len(positions)
     assert (first["without_flagged"]["relative"] or 1) < 1e-3
     assert ((first["with_flagged"]["relative"] or 0) > 0.5) == bool(positions)
-    assert found["diverging"] is None
+    assert stats["diverging"] is None
 
 
 def test_the_first_checkpoint_that_parts(pair: Pair) -> None:
     names = ("embedding", "layer_0", "layer_1", "logits")
     lines, others = [], []
     for token in range(4):
-        for place, name in enumerate(names):
-            rows = clean(1, 8, 10 * token + place)
+        for index, name in enumerate(names):
+            rows = clean(1, 8, 10 * token + index)
             said = {"checkpoint": name, "token_idx": token}
             is_off = token > 2 or (token == 2 and name in ("layer_1", "logits"))
             lines += objects(rows, **said)
             others += objects(rows * (1.05 if is_off else 1.00001), **said)
-    found = pair.of(lines, others)
-    assert found["diverging"] is not None
-    assert (found["diverging"]["checkpoint"], found["diverging"]["token_idx"]) == ("layer_1", 2)
-    assert found["diverging"]["relative"] == pytest.approx(0.05, rel=1e-3)
+    stats = pair.of(lines, others)
+    assert stats["diverging"] is not None
+    assert (stats["diverging"]["checkpoint"], stats["diverging"]["token_idx"]) == ("layer_1", 2)
+    assert stats["diverging"]["relative"] == pytest.approx(0.05, rel=1e-3)
 
 
 def test_the_coarser_precision_says_what_may_differ(pair: Pair) -> None:
@@ -162,8 +162,8 @@ def test_the_coarser_precision_says_what_may_differ(pair: Pair) -> None:
 def test_values_that_are_no_numbers_are_counted_and_left_out(pair: Pair) -> None:
     rows = clean(20, 6)
     rows[3, 1], rows[4, 2] = np.nan, -np.inf
-    found = pair.of(objects(rows), objects(clean(20, 6)))
-    first = found["filters"][0]["with_flagged"]
+    stats = pair.of(objects(rows), objects(clean(20, 6)))
+    first = stats["filters"][0]["with_flagged"]
     assert (first["not_finite"], first["values"], first["max_difference"]) == (2, 118, 0)
     rows[:] = np.nan
     nothing = pair.of(objects(rows), objects(clean(20, 6), source="x"))

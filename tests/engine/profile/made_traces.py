@@ -59,14 +59,14 @@ class Truth:
 
 def write_trace(path: Path, events: int, seed: int = 0, *, slower: float = 1.0) -> Truth:
     """A trace of about so many events, gz where the name says so. ``slower`` makes its kernels longer."""
-    truth, draw, found = Truth(), random.Random(seed), list[dict[str, Any]]()
+    truth, draw, records = Truth(), random.Random(seed), list[dict[str, Any]]()
     now = step_began = 4_485_864_466_112
     free = 0
 
     def add(category: str, name: str, begin: int, length: int, stream: int | None = None, **args: Any) -> None:
         args |= {} if stream is None else {"device": 0, "stream": stream}
-        place = {"pid": 1234, "tid": 1234, "ts": begin / 1000, "dur": length / 1000}
-        found.append({"ph": "X", "cat": category, "name": name, **place, "args": args})
+        times = {"pid": 1234, "tid": 1234, "ts": begin / 1000, "dur": length / 1000}
+        records.append({"ph": "X", "cat": category, "name": name, **times, "args": args})
         sums = truth.sums.setdefault((category, name, None if stream is None else str(stream)), [0, 0])
         sums[0] += 1
         sums[1] += length
@@ -85,14 +85,14 @@ def write_trace(path: Path, events: int, seed: int = 0, *, slower: float = 1.0) 
         add("cuda_runtime", "cudaLaunchKernel", now + 500, call, correlation=number)
         add("kernel", name, begin, length, stream, correlation=number)
         for phase in "sf":
-            found.append({"ph": phase, "id": number, "ts": begin / 1000, "cat": "ac2g", "name": "ac2g"})
+            records.append({"ph": phase, "id": number, "ts": begin / 1000, "cat": "ac2g", "name": "ac2g"})
         truth.device_ns += length
         truth.flows += 2
         now += op + draw.randrange(500, 2_000)
         if (number + 1) % KERNELS_A_STEP == 0:
             add("user_annotation", "driftscope::forward", step_began, now - step_began)
             step_began = now
-    document = {**_HEAD, "traceEvents": found, "traceName": "made", "INFO": [{"note": "x"}, {"note": "y"}]}
+    document = {**_HEAD, "traceEvents": records, "traceName": "made", "INFO": [{"note": "x"}, {"note": "y"}]}
     content = json.dumps(document, indent=1).encode()
     path.write_bytes(gzip.compress(content, 1, mtime=0) if path.suffix == ".gz" else content)
     return truth
@@ -104,14 +104,14 @@ def plain_sums(path: Path) -> dict[tuple[str, str, Any], list[float]]:
     with opener(path, "rb") as file:
         document = json.load(file, strict=False)
     events = document if isinstance(document, list) else document["traceEvents"]
-    found: dict[tuple[str, str, Any], list[float]] = {}
+    sums: dict[tuple[str, str, Any], list[float]] = {}
     for event in events:
         if event.get("ph") == "X":
             stream = event.get("args", {}).get("stream")
-            one = found.setdefault((event["cat"], event["name"], None if stream is None else str(stream)), [0, 0])
-            one[0] += 1
-            one[1] += round(event["dur"] * 1000)
-    return found
+            row = sums.setdefault((event["cat"], event["name"], None if stream is None else str(stream)), [0, 0])
+            row[0] += 1
+            row[1] += round(event["dur"] * 1000)
+    return sums
 
 
 def event(category: str, name: str, ts: float, dur: float, **args: Any) -> dict[str, Any]:
@@ -120,11 +120,11 @@ def event(category: str, name: str, ts: float, dur: float, **args: Any) -> dict[
 
 def kernels(*named: tuple[str, float], stream: int = 7) -> list[dict[str, Any]]:
     """Kernels one after the other, each with its launch."""
-    found = []
+    events = []
     for number, (name, dur) in enumerate(named):
-        found.append(event("cuda_runtime", "cudaLaunchKernel", 100 * number, 5, correlation=number))
-        found.append(event("kernel", name, 100 * number + 20, dur, correlation=number, stream=stream, device=0))
-    return found
+        events.append(event("cuda_runtime", "cudaLaunchKernel", 100 * number, 5, correlation=number))
+        events.append(event("kernel", name, 100 * number + 20, dur, correlation=number, stream=stream, device=0))
+    return events
 
 
 def mark(name: str, start: float, dur: float, thread: int = 1) -> dict[str, Any]:

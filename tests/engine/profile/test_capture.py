@@ -22,7 +22,7 @@ MOLECULES = ("CC=O", "OCC", "CCN")
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def store_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     use_small_model(monkeypatch)
     monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path / "store"))
     return tmp_path / "store"
@@ -40,7 +40,7 @@ def marks() -> dict[str, int]:
     }
 
 
-def test_a_run_keeps_its_trace(place: Path) -> None:
+def test_a_run_keeps_its_trace(store_folder: Path) -> None:
     result = run("run", *MOLECULES, *ASKED, "--lp", "exact", "--profile", "--profile-steps", "5", "--json")
     assert result.code == 0, result.err
     (row,) = json.loads(result.out)
@@ -48,14 +48,14 @@ def test_a_run_keeps_its_trace(place: Path) -> None:
     assert trace["trace_id"] in result.err and "5 forward passes" in result.err
     assert (trace["run_id"], trace["origin"], trace["counted_by"]) == (row["run_id"], "measured", "engine")
     assert (trace["forward_passes"], trace["label"], trace["source"]) == (5, "small:final, exact", "run --profile")
-    found = marks()
-    assert found["template"] == 1 and found["prefill"] >= 1
-    assert found["sample"] == found["constraint"] == 5  # one of each a pass: the counts are the window's
+    counts = marks()
+    assert counts["template"] == 1 and counts["prefill"] >= 1
+    assert counts["sample"] == counts["constraint"] == 5  # one of each a pass: the counts are the window's
     assert 0 < trace["forced_tokens"] < trace["tokens"]
     assert set(json.loads(trace["counters"])) == {"prefill_s", "forward_s", "constraint_s", "sampling_s", "decode_s"}
-    kept = place / trace["file"]
+    kept = store_folder / trace["file"]
     assert kept.is_file() and len(read(kept).rows) == trace["events"]
-    families = {one["family"] for one in Store.open().rows("SELECT family FROM trace_ops WHERE side = 'host'")}
+    families = {op["family"] for op in Store.open().rows("SELECT family FROM trace_ops WHERE side = 'host'")}
     assert {"gemm", "attention", "index"} <= families
 
 
@@ -63,7 +63,7 @@ def test_samples_are_the_same_as_without() -> None:
     words = ("generate", *MOLECULES, *ASKED, "--lp", "group-v2.1", "--json")
     plain, traced = run(*words), run(*words, "--profile", "--profile-steps", "4")
     assert plain.code == traced.code == 0, traced.err
-    ids = [[sample["token_ids"] for sample in json.loads(one.out)["samples"]] for one in (plain, traced)]
+    ids = [[sample["token_ids"] for sample in json.loads(result.out)["samples"]] for result in (plain, traced)]
     assert ids[0] == ids[1]
     assert the_trace()["source"] == "generate --profile"
 
@@ -73,9 +73,9 @@ def test_a_window_behind_some_passes(tmp_path: Path) -> None:
     words = ("--profile", "--profile-skip", "3", "--profile-steps", "2", "--profile-output", str(path))
     result = run("generate", *MOLECULES, *ASKED, "--lp", "none", *words)
     assert result.code == 0, result.err
-    trace, found = the_trace(), marks()
+    trace, counts = the_trace(), marks()
     assert (trace["forward_passes"], trace["tokens"], trace["samples"]) == (2, 6, None)
-    assert found == {"decode": 4, "sample": 2, "constraint": 2, "step": 2}  # no template, no prefill
+    assert counts == {"decode": 4, "sample": 2, "constraint": 2, "step": 2}  # no template, no prefill
     assert len(json.loads(path.read_text())["traceEvents"]) > trace["events"]
 
 
@@ -88,14 +88,14 @@ def captured(*words: str) -> list[dict[str, Any]]:
     assert result.code == 0, result.err
     store = Store.open()
     entry = store.listing(TRACE).entries[-1]
-    found = passes_of(store, entry)
-    assert len(found.marks) == entry.row["forward_passes"] == len(found.us) - 1
-    assert found.us[:-1].sum(axis=1) == pytest.approx([mark["dur_us"] for mark in found.marks])
-    assert (found.us[:-1, [PHASES.index("forward"), PHASES.index("constraint")]] > 0).all()
-    ends = [mark["start_us"] + mark["dur_us"] for mark in found.marks]
-    assert all(end <= later["start_us"] for end, later in zip(ends, found.marks[1:], strict=False))
+    passes = passes_of(store, entry)
+    assert len(passes.marks) == entry.row["forward_passes"] == len(passes.us) - 1
+    assert passes.us[:-1].sum(axis=1) == pytest.approx([mark["dur_us"] for mark in passes.marks])
+    assert (passes.us[:-1, [PHASES.index("forward"), PHASES.index("constraint")]] > 0).all()
+    ends = [mark["start_us"] + mark["dur_us"] for mark in passes.marks]
+    assert all(end <= later["start_us"] for end, later in zip(ends, passes.marks[1:], strict=False))
     rows = ask(store, "profiles_phases", [entry.id]).tables["states"].to_pylist()
-    assert sum(row["passes"] for row in rows) == len(found.marks)
+    assert sum(row["passes"] for row in rows) == len(passes.marks)
     return rows
 
 

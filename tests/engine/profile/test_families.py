@@ -77,8 +77,8 @@ OPERATORS = {
 
 @pytest.mark.parametrize(("family", "names"), OPERATORS.items())
 def test_operators(family: str, names: str) -> None:
-    found = {name: RULES.of("cpu_op", name, has_device=False) for name in names.split()}
-    assert found == dict.fromkeys(found, ("host", family))
+    kinds = {name: RULES.of("cpu_op", name, has_device=False) for name in names.split()}
+    assert kinds == dict.fromkeys(kinds, ("host", family))
 
 
 NAMES = """

@@ -37,17 +37,17 @@ class Read(NamedTuple):
 def read(path: Path) -> Read:
     with event_table() as db:
         counts, file = read_trace(db, path)
-        found = db.sql("FROM events JOIN ops USING (kind) ORDER BY events.rowid").to_arrow_table().to_pylist()
-    return Read(found, counts, file)
+        rows = db.sql("FROM events JOIN ops USING (kind) ORDER BY events.rowid").to_arrow_table().to_pylist()
+    return Read(rows, counts, file)
 
 
 def sums(of: Read) -> dict[tuple[str, str, str | None], list[int]]:
-    found: dict[tuple[str, str, str | None], list[int]] = {}
+    totals: dict[tuple[str, str, str | None], list[int]] = {}
     for row in of.rows:
-        entry = found.setdefault((row["category"], row["name"], row["stream"]), [0, 0])
+        entry = totals.setdefault((row["category"], row["name"], row["stream"]), [0, 0])
         entry[0] += 1
         entry[1] += row["dur"]
-    return found
+    return totals
 
 
 def micros(most: int) -> st.SearchStrategy[float]:
@@ -78,7 +78,7 @@ timed: Any = st.fixed_dictionaries(
 META = {"ph": "M", "name": "process_name", "pid": "", "args": {"name": "python"}}
 FLOW = {"ph": "s", "id": 1, "cat": "ac2g", "name": "ac2g", "ts": 1}
 BEHIND: list[Any] = [{}, {"traceName": "t", "INFO": [{"ph": "X", "dur": 9}]}, {"x": ['"traceEvents": [']}]
-beside = st.sampled_from([META, FLOW, {"ph": "i", "name": "Record Window End", "pid": "", "tid": "", "ts": 2.5}])
+untimed = st.sampled_from([META, FLOW, {"ph": "i", "name": "Record Window End", "pid": "", "tid": "", "ts": 2.5}])
 wrappings = st.fixed_dictionaries({
     "indent": st.sampled_from([None, 0, 2]), "is_bare": st.booleans(), "behind": st.sampled_from(BEHIND),
     "separators": st.sampled_from([(",", ":"), (", ", ": "), (" , ", " : ")]),
@@ -98,7 +98,7 @@ def written(path: Path, events: list[dict[str, Any]], how: dict[str, Any]) -> Pa
 
 
 @given(
-    events=st.lists(timed | beside, max_size=30), last=timed, how=wrappings, piece=st.sampled_from([16, 61, 300, 4096])
+    events=st.lists(timed | untimed, max_size=30), last=timed, how=wrappings, piece=st.sampled_from([16, 61, 300, 4096])
 )
 def test_the_sums_are_those_of_a_plain_computation(
     tmp_path_factory: pytest.TempPathFactory, events: list[Any], last: dict[str, Any], how: dict[str, Any], piece: int
@@ -107,10 +107,10 @@ def test_the_sums_are_those_of_a_plain_computation(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reader, "PIECE_BYTES", piece)
         patch.setattr(reader, "GUESSED_BYTES", 2 * piece)
-        found = read(path)
-    assert sums(found) == plain_sums(path)
-    assert not found.file.lenient
-    assert found.counts["flow"] == sum(event["ph"] == "s" for event in events)
+        trace = read(path)
+    assert sums(trace) == plain_sums(path)
+    assert not trace.file.lenient
+    assert trace.counts["flow"] == sum(event["ph"] == "s" for event in events)
 
 
 @pytest.mark.parametrize("name", ["made.json", "made.json.gz"])
@@ -125,13 +125,13 @@ def test_a_large_trace_is_read_quickly(tmp_path: Path, name: str, monkeypatch: p
     monkeypatch.setattr(reader, "PIECE_BYTES", 1 << 18)
     monkeypatch.setattr(reader, "element_bounds", watched)
     truth = write_trace(tmp_path / name, 10_000)
-    found = read(tmp_path / name)
-    assert sums(found) == truth.sums and len(looked) == 1
-    assert (len(found.rows), found.counts["flow"]) == (truth.events, truth.flows)
-    assert found.file.head["deviceProperties"][0]["name"] == "NVIDIA H100"
+    trace = read(tmp_path / name)
+    assert sums(trace) == truth.sums and len(looked) == 1
+    assert (len(trace.rows), trace.counts["flow"]) == (truth.events, truth.flows)
+    assert trace.file.head["deviceProperties"][0]["name"] == "NVIDIA H100"
 
 
-def one(**said: Any) -> dict[str, Any]:
+def kernel(**said: Any) -> dict[str, Any]:
     return {"ph": "X", "cat": "kernel", "name": "k", "ts": 1.5, "dur": 2.25, **said}
 
 
@@ -144,8 +144,8 @@ def read_of(tmp_path: Path, text: str) -> Read:
 def test_absolute_times_keep_their_nanoseconds(tmp_path: Path) -> None:
     """Since 1970, in microseconds: a double would keep quarters of one."""
     text = '[{"ph":"X","cat":"kernel","name":"k","ts":1700000000123456.789,"dur":0.001}]'
-    found = read_of(tmp_path, text)
-    assert [(row["start"], row["dur"]) for row in found.rows] == [(1_700_000_000_123_456_789, 1)]
+    trace = read_of(tmp_path, text)
+    assert [(row["start"], row["dur"]) for row in trace.rows] == [(1_700_000_000_123_456_789, 1)]
 
 
 @pytest.mark.parametrize(
@@ -166,13 +166,13 @@ def test_absolute_times_keep_their_nanoseconds(tmp_path: Path) -> None:
     ],
 )
 def test_odd_events_count_as_what_they_say(tmp_path: Path, said: str, duration_ns: int, start_ns: int | None) -> None:
-    good = json.dumps(one())
-    found = read_of(
+    good = json.dumps(kernel())
+    trace = read_of(
         tmp_path, f'{{"traceEvents": [{good}, {{"ph": "X", "cat": "kernel", "name": "odd", {said}}}, {good}]}}'
     )
-    (odd,) = (row for row in found.rows if row["name"] == "odd")
+    (odd,) = (row for row in trace.rows if row["name"] == "odd")
     assert (odd["dur"], odd["start"]) == (duration_ns, start_ns)
-    assert sums(found)["kernel", "k", None] == [2, 4500]
+    assert sums(trace)["kernel", "k", None] == [2, 4500]
 
 
 def file_of(tmp_path: Path, content: bytes, name: str = "t.json") -> Path:
@@ -202,16 +202,16 @@ def test_what_is_no_trace_is_named(tmp_path: Path, content: bytes, word: str) ->
         read(file_of(tmp_path, gzip.compress(content), "t.json.gz"))
 
 
-@pytest.mark.parametrize(("place", "word"), [(None, "is cut off: its gzip"), (-8, "is damaged"), (60, "is damaged")])
-def test_gzip_that_is_cut_or_damaged(tmp_path: Path, place: int | None, word: str) -> None:
+@pytest.mark.parametrize(("index", "word"), [(None, "is cut off: its gzip"), (-8, "is damaged"), (60, "is damaged")])
+def test_gzip_that_is_cut_or_damaged(tmp_path: Path, index: int | None, word: str) -> None:
     """Too short; a wrong checksum; wrong data. No thread is left behind."""
     whole = tmp_path / "whole.json.gz"
     write_trace(whole, 500)
     content = bytearray(whole.read_bytes())
-    if place is None:
+    if index is None:
         del content[len(content) // 2 :]
     else:
-        content[place] ^= 0x55
+        content[index] ^= 0x55
     with pytest.raises(FileError, match=word):
         read(file_of(tmp_path, bytes(content), "t.json.gz"))
     assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("inflate")]
@@ -222,11 +222,11 @@ def test_what_has_no_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr(reader, name, value)
     monkeypatch.setattr(columns, "MOST_OPERATIONS", 3)
     with pytest.raises(FileError, match="an event of over"):
-        read(file_of(tmp_path, json.dumps([one(name="x" * 50_000)]).encode()))
+        read(file_of(tmp_path, json.dumps([kernel(name="x" * 50_000)]).encode()))
     with pytest.raises(FileError, match="no array of traceEvents"):
-        read(file_of(tmp_path, json.dumps({"a": "x" * 50_000, "traceEvents": [one()]}).encode()))
+        read(file_of(tmp_path, json.dumps({"a": "x" * 50_000, "traceEvents": [kernel()]}).encode()))
     with pytest.raises(FileError, match="over 3 operations"):
-        read(file_of(tmp_path, json.dumps([one(name=f"k{number}") for number in range(99)]).encode()))
+        read(file_of(tmp_path, json.dumps([kernel(name=f"k{number}") for number in range(99)]).encode()))
 
 
 def test_nothing_is_left_of_what_was_refused(tmp_path: Path) -> None:
@@ -237,4 +237,4 @@ def test_nothing_is_left_of_what_was_refused(tmp_path: Path) -> None:
     with pytest.raises(FileError):
         add_trace(store, path, keep_file=True)
     assert store.listing(TRACE).entries == ()
-    assert [one for one in (tmp_path / "store").rglob("*") if one.is_file()] == []
+    assert [file for file in (tmp_path / "store").rglob("*") if file.is_file()] == []

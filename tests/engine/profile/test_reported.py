@@ -23,14 +23,14 @@ def test_what_is_ours_follows_from_what_is_stated(tmp_path: Path) -> None:
     store = Store(Files(tmp_path))
     derived = ask(store, "evidence_reports", []).tables["main"].to_pylist()
     assert len(derived) > 8
-    for one in derived:
-        assert one["why"].strip()
-        if one["ours"] is None:
+    for row in derived:
+        assert row["why"].strip()
+        if row["ours"] is None:
             continue
-        assert ARITHMETIC.fullmatch(one["from"])
-        value = eval(one["from"])
-        assert value == pytest.approx(one["ours"], rel=0.005 if one["unit"] != "s" else 0.05), one["what"]
-        assert value != pytest.approx(one["stated"], rel=0.02), one["what"]
+        assert ARITHMETIC.fullmatch(row["from"])
+        value = eval(row["from"])
+        assert value == pytest.approx(row["ours"], rel=0.005 if row["unit"] != "s" else 0.05), row["what"]
+        assert value != pytest.approx(row["stated"], rel=0.02), row["what"]
 
 
 def test_the_reports_table(tmp_path: Path) -> None:
@@ -38,11 +38,11 @@ def test_the_reports_table(tmp_path: Path) -> None:
     publish_traces(store)
     publish_traces(store)  # in place of what is there
     figures = ask(store, "profiles_launches", ["reported-003-llama", "reported-003-qwen"]).tables["main"].to_pylist()
-    found = {row["name"]: (row["control"], row["test"]) for row in figures}
-    assert (found["launch_calls"], found["attention_calls"]) == ((961_645, 2_912_920), (20_672, 48_440))
-    assert (found["copy_calls"], found["concat_calls"]) == ((59_440, 139_272), (81_280, 193_760))
-    assert (found["launch_us"], found["idle_share"]) == ((3_300_000, 13_500_000), (None, None))
-    assert found["launch_a_token"] == pytest.approx((33.7, 76.3), abs=0.05)
+    pairs = {row["name"]: (row["control"], row["test"]) for row in figures}
+    assert (pairs["launch_calls"], pairs["attention_calls"]) == ((961_645, 2_912_920), (20_672, 48_440))
+    assert (pairs["copy_calls"], pairs["concat_calls"]) == ((59_440, 139_272), (81_280, 193_760))
+    assert (pairs["launch_us"], pairs["idle_share"]) == ((3_300_000, 13_500_000), (None, None))
+    assert pairs["launch_a_token"] == pytest.approx((33.7, 76.3), abs=0.05)
 
 
 def test_their_queries_run_over_our_tables(tmp_path: Path) -> None:

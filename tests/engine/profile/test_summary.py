@@ -30,10 +30,10 @@ def summed(events: list[Event[float]]) -> tuple[dict[str, Any], dict[str, list[d
     return figures, {name: rows.to_pylist() for name, rows in tables.items()}
 
 
-def levels(found: list[Span], device: int) -> list[int]:
+def levels(spans: list[Span], device: int) -> list[int]:
     """How many spans of a device cover each tick."""
     return [
-        sum(one == device and begin <= tick < begin + length for one, begin, length in found) for tick in range(TICKS)
+        sum(dev == device and begin <= tick < begin + length for dev, begin, length in spans) for tick in range(TICKS)
     ]
 
 
@@ -48,11 +48,11 @@ def test_what_devices_cover_share_and_leave_idle(kernels: list[Span], copies: li
     expected = dict.fromkeys(("busy_us", "idle_us", "overlap_us", "copy_overlap_us"), 0)
     for device in (0, 1):
         level, copied, computed = (levels(some, device) for some in ([*kernels, *copies], copies, kernels))
-        mine = [(begin, begin + length) for one, begin, length in [*kernels, *copies] if one == device]
+        mine = [(begin, begin + length) for dev, begin, length in [*kernels, *copies] if dev == device]
         inside = level[min(begin for begin, _ in mine) : max(end for _, end in mine)] if mine else []
-        expected["busy_us"] += sum(one > 0 for one in level)
+        expected["busy_us"] += sum(depth > 0 for depth in level)
         expected["idle_us"] += inside.count(0)
-        expected["overlap_us"] += sum(one > 1 for one in level)
+        expected["overlap_us"] += sum(depth > 1 for depth in level)
         expected["copy_overlap_us"] += sum(a > 0 and b > 0 for a, b in zip(copied, computed, strict=True))
     assert {name: figures[name] for name in expected} == expected
     gaps = tables.get("trace_gaps", [])
@@ -64,20 +64,20 @@ def test_what_devices_cover_share_and_leave_idle(kernels: list[Span], copies: li
 
 
 @settings(max_examples=15)
-@given(found=spans)
-def test_operators_without_those_inside_them(found: list[Span]) -> None:
+@given(ops=spans)
+def test_operators_without_those_inside_them(ops: list[Span]) -> None:
     """One that ends after the operator that it is in counts there up to that one's end only."""
-    order = sorted(range(len(found)), key=lambda n: (found[n][0], found[n][1], -found[n][2]))
-    own, above = [length for _, _, length in found], list[int]()
+    order = sorted(range(len(ops)), key=lambda n: (ops[n][0], ops[n][1], -ops[n][2]))
+    own, above = [length for _, _, length in ops], list[int]()
     for number in order:
-        thread, start, length = found[number]
-        above = [n for n in above if found[n][0] == thread]
-        while above and sum(found[above[-1]][1:]) <= start:
+        thread, start, length = ops[number]
+        above = [n for n in above if ops[n][0] == thread]
+        while above and sum(ops[above[-1]][1:]) <= start:
             above.pop()
         if above:
-            own[above[-1]] -= min(start + length, sum(found[above[-1]][1:])) - start
+            own[above[-1]] -= min(start + length, sum(ops[above[-1]][1:])) - start
         above.append(number)
-    _, tables = summed([Event("X", "cpu_op", f"op {n}", at, us, tid=lane) for n, (lane, at, us) in enumerate(found)])
+    _, tables = summed([Event("X", "cpu_op", f"op {n}", at, us, tid=lane) for n, (lane, at, us) in enumerate(ops)])
     by_name = {row["name"]: row["self_us"] for row in tables["trace_ops"] if row["side"] == "host"}
     assert by_name == {f"op {n}": us for n, us in enumerate(own)}
     assert sum(row["busy_us"] for row in tables.get("trace_timeline", ())) == sum(own)

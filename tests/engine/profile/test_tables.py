@@ -37,8 +37,8 @@ def test_a_table_becomes_a_trace_that_says_so(store: Store, tmp_path: Path, mark
     row = add_trace(store, path).row
     assert (row["form"], row["origin"], row["events"]) == ("table", "imported", 2_912_920 + 48_440 + 4)
     assert row.get("span_us") is row.get("idle_us") is row.get("is_complete") is None
-    found = store.rows("SELECT side, family, name, calls, total_ns, self_us FROM trace_ops ORDER BY op")
-    assert [tuple(one.values()) for one in found] == [
+    ops = store.rows("SELECT side, family, name, calls, total_ns, self_us FROM trace_ops ORDER BY op")
+    assert [tuple(op.values()) for op in ops] == [
         ("call", "launch", "cudaLaunchKernel", 2_912_920, 13_545_078_000, None),
         ("device", "attention", "fmha_cutlassF_f32", 48_440, 3_545_800_000, None),
         ("device", "memcpy", "Memcpy HtoD (Pageable -> Device)", 3, 500_000, None),
@@ -65,7 +65,7 @@ def test_spans_and_bookkeeping_are_no_work_of_a_device(store: Store, tmp_path: P
     row = add_trace(store, written(tmp_path, [HEAD, *KERNELS, *BOOKKEEPING])).row
     assert (row["device_us"], row["other_share"], row.get("warnings")) == (23_089_000, 0, None)
     sides = store.rows("SELECT side FROM trace_ops ORDER BY op")
-    assert [one["side"] for one in sides] == ["device"] * 2 + ["mark"] * 6 + ["python", "call"]
+    assert [op["side"] for op in sides] == ["device"] * 2 + ["mark"] * 6 + ["python", "call"]
 
 
 @pytest.mark.parametrize("name", ["decode step 3", "attention"])

@@ -30,7 +30,7 @@ def test_what_is_written_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyP
     chosen = list(map(parse_smiles, load_run_set()[:12]))
     stubbed(loaded, chosen)
     plan = RunPlan(ModelChoice(MODEL), Plan(lp="exact", batch_size=GROUP), group=GROUP)
-    run = opened(begin(Files(tmp_path), loaded, [one for one in chosen for _ in range(EACH)], plan), loaded)
+    run = opened(begin(Files(tmp_path), loaded, [molecule for molecule in chosen for _ in range(EACH)], plan), loaded)
     gc.collect()
     before = {id(thing) for thing in gc.get_objects() if type(thing) is Sample}  # of other tests' caches
     held = []

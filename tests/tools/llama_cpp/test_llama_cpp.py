@@ -32,9 +32,9 @@ def test_logits_in_single_precision_are_those_of_transformers(small: LoadedModel
     write_gguf(small, tmp_path / "small.gguf")
     ids = [id_ % small.tokenizer.vocab_size for id_ in IDS]
     with Weights(tmp_path / "small.gguf") as weights, Session(weights, EXACT, positions=64, threads=1) as session:
-        found = np.array(list(session.along(ids[:5], [*ids[5:], 0])))
+        logits = np.array(list(session.along(ids[:5], [*ids[5:], 0])))
     with torch.inference_mode():
         expected = small.model(torch.tensor([ids])).logits[0].numpy()[4:]
-    assert found.shape == expected.shape == (len(ids) - 4, small.vocab_rows)
-    assert np.abs(found - expected).max() < 1e-5 * np.abs(expected).max()
-    assert (found.argmax(1) == expected.argmax(1)).all()
+    assert logits.shape == expected.shape == (len(ids) - 4, small.vocab_rows)
+    assert np.abs(logits - expected).max() < 1e-5 * np.abs(expected).max()
+    assert (logits.argmax(1) == expected.argmax(1)).all()

@@ -31,11 +31,11 @@ def model_of(shape: ModelShape) -> Any:
 @pytest.mark.parametrize(("shape", "more"), [(QWEN, {"attn_q_norm", "attn_k_norm"}), (LLAMA, set())])
 def test_every_weight_has_its_name_and_tied_rows_come_once(shape: ModelShape, more: set[str]) -> None:
     model = model_of(shape)
-    found = dict(tensors(model.config, model.state_dict(), "small"))
+    weights = dict(tensors(model.config, model.state_dict(), "small"))
     in_layers = {f"blk.{layer}.{norm}.weight" for layer in range(2) for norm in NORMS | WEIGHTS | more}
-    assert set(found) == {"token_embd.weight", "output_norm.weight"} | in_layers
-    assert {values.dtype for values in found.values()} == {np.dtype(np.float32)}
-    assert np.array_equal(found["token_embd.weight"], model.state_dict()["model.embed_tokens.weight"].numpy())
+    assert set(weights) == {"token_embd.weight", "output_norm.weight"} | in_layers
+    assert {values.dtype for values in weights.values()} == {np.dtype(np.float32)}
+    assert np.array_equal(weights["token_embd.weight"], model.state_dict()["model.embed_tokens.weight"].numpy())
     model.config.tie_word_embeddings = False
     assert "output.weight" in dict(tensors(model.config, model.state_dict(), "small"))
 
@@ -45,8 +45,8 @@ def turned(values: np.ndarray, position: int, *, in_pairs: bool) -> np.ndarray:
     half = len(values) // 2
     angle = position * 10_000.0 ** (-np.arange(half) / half)
     first, second = (values[0::2], values[1::2]) if in_pairs else (values[:half], values[half:])
-    one, other = first * np.cos(angle) - second * np.sin(angle), first * np.sin(angle) + second * np.cos(angle)
-    return np.stack([one, other], axis=1).ravel() if in_pairs else np.concatenate([one, other])
+    real, imag = first * np.cos(angle) - second * np.sin(angle), first * np.sin(angle) + second * np.cos(angle)
+    return np.stack([real, imag], axis=1).ravel() if in_pairs else np.concatenate([real, imag])
 
 
 def test_scores_are_the_same_under_either_rope() -> None:
@@ -105,11 +105,11 @@ def test_sums_do_not_depend_on_how_rows_come() -> None:
     for part in (slice(0, 1), slice(1, 40), slice(40, 70)):
         parts.add(control[part], test[part])
     difference = np.abs(test.astype(np.float64) - control.astype(np.float64))
-    for found in (whole, parts):
-        assert (found.tokens, found.values, found.largest) == (70, 3_500, difference.max())
-        assert found.mean == pytest.approx(difference.mean())
-        assert found.relative == pytest.approx(np.linalg.norm(difference) / np.linalg.norm(control.astype(np.float64)))
-        assert found.top_1 == (control.argmax(1) == test.argmax(1)).mean()
+    for total in (whole, parts):
+        assert (total.tokens, total.values, total.largest) == (70, 3_500, difference.max())
+        assert total.mean == pytest.approx(difference.mean())
+        assert total.relative == pytest.approx(np.linalg.norm(difference) / np.linalg.norm(control.astype(np.float64)))
+        assert total.top_1 == (control.argmax(1) == test.argmax(1)).mean()
     assert parts.mean_divergence == pytest.approx(whole.mean_divergence)
     assert 0 < whole.mean_divergence < whole.most_divergence
 

@@ -76,12 +76,12 @@ def test_finished_lanes_are_told_and_not_written_again(store: Store, monkeypatch
     def write(key: str, size: LaneSize, damaged: int) -> None:
         """A lane whose first samples, so many of each molecule, lack a number."""
         rows = []
-        for place, smiles in enumerate(molecules[: size.molecules]):
+        for index, smiles in enumerate(molecules[: size.molecules]):
             for number in range(size.samples):
                 text = f"[CONFORMER]{right[smiles]}[/CONFORMER]"
                 if number < damaged:
                     text = text[: text.rindex(",")] + ">[/CONFORMER]"
-                rows.append(sample_row(place * size.samples + number, smiles=smiles, text=text, generation=number))
+                rows.append(sample_row(index * size.samples + number, smiles=smiles, text=text, generation=number))
         write_run(store, f"lane-{key}", rows, label=f"lost-third small {key} {size.molecules}x{size.samples}")
 
     write("none", wide, 0)
@@ -99,10 +99,10 @@ def test_finished_lanes_are_told_and_not_written_again(store: Store, monkeypatch
     assert steps["failed parses"] == steps["in all"] == -lanes["exact", 2]["zero"]["cov_p"] < 0
     assert steps["forcing the SMILES"] == steps["placeholder and cut"] == 0
     assert document["cost"] == {}, "their steps are not known"
-    beside = {key: change["cov_p"]["value"] for key, change in document["beside_none"].items()}
-    assert beside == {"exact": 0.0, "v4.3": steps["in all"]}
+    changes = {key: change["cov_p"]["value"] for key, change in document["beside_none"].items()}
+    assert changes == {"exact": 0.0, "v4.3": steps["in all"]}
     ((kept,), _) = load_usable([store.home])
     assert kept["model"] == "small" and len(kept["lanes"]) == 5
-    found = dict(figures(kept, "small"))
-    assert found["small/fall/in all/cov_p/value"] == pytest.approx(steps["in all"], abs=1e-6)
-    assert found["small/lanes/v4.3 3 4/not_decoded/Bad coord triplet"] == 6
+    rows = dict(figures(kept, "small"))
+    assert rows["small/fall/in all/cov_p/value"] == pytest.approx(steps["in all"], abs=1e-6)
+    assert rows["small/lanes/v4.3 3 4/not_decoded/Bad coord triplet"] == 6

@@ -58,16 +58,16 @@ def test_stereo_is_stated_or_left_out() -> None:
 def test_a_chiral_conformer_comes_with_its_mirror_image() -> None:
     made = made_of(FLAT, conformers=2, random_orders=1, stereo_share=1.0)
     assert len(made) == 4
-    assert len({one.texts[0][0] for one in made}) == 2
-    for one, image in (made[:2], made[2:]):
-        assert Chem.CanonSmiles(_other_hand(one.texts[0][0])) == image.texts[0][0]
-        assert (np.linalg.norm(one.xyz, axis=1).round(-2) == np.linalg.norm(image.xyz, axis=1).round(-2)).all()
-        assert all(verdict_of(conformer, text).right for conformer in (one, image) for text in (0, 1))
+    assert len({entry.texts[0][0] for entry in made}) == 2
+    for original, image in (made[:2], made[2:]):
+        assert Chem.CanonSmiles(_other_hand(original.texts[0][0])) == image.texts[0][0]
+        assert (np.linalg.norm(original.xyz, axis=1).round(-2) == np.linalg.norm(image.xyz, axis=1).round(-2)).all()
+        assert all(verdict_of(conformer, text).right for conformer in (original, image) for text in (0, 1))
 
 
 def test_a_conformer_of_other_stereo_than_its_text_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     verdict = StereoVerdict((Site((1,), -0.7, "mirrored"),), complete=True)
-    monkeypatch.setattr(conformer_texts, "judge_stereo", lambda asked, answer: verdict)
+    monkeypatch.setattr(conformer_texts, "judge_stereo", lambda expected, answer: verdict)
     with pytest.raises(RefusedError, match="other stereo than its text: atom 1 mirrored"):
         made_of(FLAT)
 
@@ -86,6 +86,6 @@ def test_refusals_are_counted_and_arrays_give_all_back() -> None:
     assert meta["molecules"] == 3 and meta["conformers"] == 2
     assert meta["centres"] == {"2": 6}
     assert meta["refusals"] == {EmbedError.__name__: 1, "SmilesError": 1}
-    for one, direct in zip(from_arrays(arrays), made_of(FLAT, random_orders=2), strict=True):
-        assert one.texts == direct.texts and (one.xyz == direct.xyz).all()
+    for restored, direct in zip(from_arrays(arrays), made_of(FLAT, random_orders=2), strict=True):
+        assert restored.texts == direct.texts and (restored.xyz == direct.xyz).all()
     assert from_arrays(as_arrays([])) == []

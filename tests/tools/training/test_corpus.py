@@ -46,15 +46,15 @@ def contents(folder: Path) -> dict[str, str]:
 
 def test_the_manifest_counts_what_is_there(built: Path) -> None:
     manifest = json.loads((built / "manifest.json").read_text())
-    found = list(read_corpus(built))
+    entries = list(read_corpus(built))
     assert manifest["planned"] == {"piece": 19, "whole": 5}
-    pairs = sum(one.texts[0][0].count("@") > 0 for one in found) // 2
+    pairs = sum(entry.texts[0][0].count("@") > 0 for entry in entries) // 2
     assert pairs > 3, "a chiral molecule is there with its mirror image"
-    assert manifest["conformers"] == len(found) == 24 + pairs - sum(manifest["refusals"].values())
+    assert manifest["conformers"] == len(entries) == 24 + pairs - sum(manifest["refusals"].values())
     assert sum(manifest["centres"].values()) == manifest["texts"] > manifest["centres"]["0"]
-    assert manifest["texts"] == sum(len(one.texts) for one in found) > len(found)
-    assert manifest["atoms"] == sum(len(one.xyz) for one in found)
-    assert sum(manifest["sizes"].values()) == len(found)
+    assert manifest["texts"] == sum(len(entry.texts) for entry in entries) > len(entries)
+    assert manifest["atoms"] == sum(len(entry.xyz) for entry in entries)
+    assert sum(manifest["sizes"].values()) == len(entries)
     assert {"rdkit", "numpy", "format"} == set(manifest["versions"])
     assert {path.name for path in built.iterdir()} == {
         *("manifest.json", "settings.json", "plan.arrays"),
@@ -63,10 +63,10 @@ def test_the_manifest_counts_what_is_there(built: Path) -> None:
 
 
 def test_molecules_are_of_the_sizes_asked_for_each_once_and_never_held_out(built: Path) -> None:
-    found = [decode(answer_of(one, 0)) for one in read_corpus(built)]
-    assert all(4 <= decoded.mol.GetNumHeavyAtoms() <= 14 for decoded in found)
-    assert len({decoded.smiles for decoded in found}) == len(found)
-    assert not any(is_held_out(decoded.smiles) for decoded in found)
+    molecules = [decode(answer_of(entry, 0)) for entry in read_corpus(built)]
+    assert all(4 <= decoded.mol.GetNumHeavyAtoms() <= 14 for decoded in molecules)
+    assert len({decoded.smiles for decoded in molecules}) == len(molecules)
+    assert not any(is_held_out(decoded.smiles) for decoded in molecules)
 
 
 def test_workers_do_not_change_the_result(source: Path, built: Path, tmp_path: Path) -> None:

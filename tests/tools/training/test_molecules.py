@@ -60,7 +60,7 @@ def test_shipped_tags_follow_the_rule() -> None:
 def test_the_run_set_is_of_many_kinds_and_none_that_a_model_is_trained_on() -> None:
     smiles = load_run_set()
     assert len(set(smiles)) == len(smiles) == 2_990
-    assert all(is_held_out(one) and parse_smiles(one).smiles == one for one in smiles[:: sized(20, 1)])
+    assert all(is_held_out(smi) and parse_smiles(smi).smiles == smi for smi in smiles[:: sized(20, 1)])
     first = list(map(parse_smiles, smiles[:200]))
     for least, most in ((4, 12), (13, 16)):
         assert sum(least <= molecule.heavy_atoms <= most for molecule in first) == 100

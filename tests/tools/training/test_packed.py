@@ -51,18 +51,18 @@ def reader(part: list[ConformerTexts], name: str, *, keep_zeros: bool = False) -
     return PackedPart(arrays, "t0", number_ids(tokenizer), end, keep_zeros=keep_zeros)
 
 
-def written(one: ConformerTexts, text: int, decimals: int, least: int = 1) -> str:
+def written(entry: ConformerTexts, text: int, decimals: int, least: int = 1) -> str:
     """The whole text, its numbers written by the codec."""
-    smiles, order = one.texts[text]
+    smiles, order = entry.texts[text]
     form = NumberFormat(least, decimals)
-    rows = [tuple(format_number(unit / 10_000, form) for unit in one.xyz[row].tolist()) for row in order]
+    rows = [tuple(format_number(unit / 10_000, form) for unit in entry.xyz[row].tolist()) for row in order]
     answer = enriched_text(smiles, enriched_descriptors(smiles), tuple((x, y, z) for x, y, z in rows))
     return f"[SMILES]{smiles}[/SMILES][CONFORMER]{answer}[/CONFORMER]"
 
 
 def expected(part: list[ConformerTexts], name: str, decimals: int, least: int = 1) -> list[list[int]]:
     tokenizer = load_tokenizer(name)
-    texts = [written(one, text, decimals, least) for one in part for text in range(len(one.texts))]
+    texts = [written(entry, text, decimals, least) for entry in part for text in range(len(entry.texts))]
     return [[*ids, tokenizer.end_id or 0] for ids in tokenizer.encode_batch(texts)]
 
 
@@ -73,8 +73,8 @@ def test_any_molecule_and_number_gives_the_tokenizers_ids(
     drawn: list[ConformerTexts], name: str, decimals: int
 ) -> None:
     batch = reader(drawn, name).tokens(decimals=decimals)
-    found = [batch.text(row)[0].tolist() for row in range(len(drawn))]
-    assert found == expected(drawn, name, decimals)
+    ids = [batch.text(row)[0].tolist() for row in range(len(drawn))]
+    assert ids == expected(drawn, name, decimals)
 
 
 def ids_of(corpus: PackedCorpus, decimals: int) -> list[list[int]]:
@@ -88,15 +88,15 @@ def ids_of(corpus: PackedCorpus, decimals: int) -> list[list[int]]:
 def test_a_packed_corpus_gives_the_tokenizers_ids(small_packed: Path, name: str) -> None:
     made = list(read_corpus(small_packed.parent / "corpus"))
     read = PackedCorpus(small_packed, name)
-    assert len(read.parts) > 1 and len(read) == sum(len(one.texts) for one in made)
+    assert len(read.parts) > 1 and len(read) == sum(len(entry.texts) for entry in made)
     for decimals in (1, 2, 3, 4):
         assert ids_of(read, decimals) == expected(made, name, decimals)
-    texts = [(one, text) for one in made for text in range(len(one.texts))]
-    assert [full_text(*place) for place in texts] == [written(*place, 4) for place in texts]
+    texts = [(entry, text) for entry in made for text in range(len(entry.texts))]
+    assert [full_text(*pair) for pair in texts] == [written(*pair, 4) for pair in texts]
     canonical = np.concatenate([part.is_canonical for part in read.parts])
     assert canonical.tolist() == [text == 0 for _, text in texts]
     atoms = np.concatenate([part.atoms for part in read.parts])
-    assert atoms.tolist() == [len(one.xyz) for one, _ in texts]
+    assert atoms.tolist() == [len(entry.xyz) for entry, _ in texts]
 
 
 def test_coordinates_come_back_whatever_their_size() -> None:

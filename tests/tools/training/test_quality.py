@@ -72,18 +72,18 @@ def measured(
 
 @pytest.mark.usefixtures("few_references")
 def test_reference_texts_are_all_right(monkeypatch: pytest.MonkeyPatch, tokenizer: TextTokenizer) -> None:
-    found = measured(monkeypatch, ReferenceWriter(tokenizer))
-    assert [sample.smiles for sample in found.samples] == SMILES
-    for sample in found.samples:  # the set holds what was written; written digits are cut at the fourth
+    quality = measured(monkeypatch, ReferenceWriter(tokenizer))
+    assert [sample.smiles for sample in quality.samples] == SMILES
+    for sample in quality.samples:  # the set holds what was written; written digits are cut at the fourth
         assert sample.check.passed and sample.check.clean and sample.check.same_graph and sample.ended
         assert sample.text.startswith("[CONFORMER]") and not sample.kinds
         assert sample.distances is not None and sample.distances.model_ang < 2e-4
         assert sample.distances.chain_ang > sample.distances.model_ang
         assert sample.distances.etkdg_ang is not None and sample.distances.etkdg_ang < 2
-    others = [sample.distances.etkdg_ang or 0 for sample in found.samples if sample.distances]
+    others = [sample.distances.etkdg_ang or 0 for sample in quality.samples if sample.distances]
     assert max(others) > 0.05, "it is not one of the references"
-    document = found.as_json()
-    clean = {size: one["clean"] for size, one in document["sizes"].items()}
+    document = quality.as_json()
+    clean = {size: counts["clean"] for size, counts in document["sizes"].items()}
     assert clean == dict(zip(("4-8", "9-12", "13-16", "all"), (2, 2, 1, 6), strict=True))
     assert document["sizes"]["all"]["asked"] == document["rmsd"]["all"]["molecules"] == 6
 
@@ -98,9 +98,9 @@ def test_a_wrong_molecule_and_junk_are_told_apart(monkeypatch: pytest.MonkeyPatc
         return text.replace(">", "amen>", 1) if "[C@" in text else text
 
     writer = ReferenceWriter(load_tokenizer("qwen3"), changed)
-    found = {sample.smiles: sample for sample in measured(monkeypatch, writer, seen_ids=range(151_000, ROWS)).samples}
-    other, junk, right = found["O=C([O-])c1ccncc1Cl"], found["CC[C@@H](N)CO"], found["CCO"]
-    for sample in (other, found["CCC/C=C/CN"]):
+    drawn = {sample.smiles: sample for sample in measured(monkeypatch, writer, seen_ids=range(151_000, ROWS)).samples}
+    other, junk, right = drawn["O=C([O-])c1ccncc1Cl"], drawn["CC[C@@H](N)CO"], drawn["CCO"]
+    for sample in (other, drawn["CCC/C=C/CN"]):
         assert sample.check.parsed and not sample.check.same_graph and not sample.check.passed
         assert sample.distances is None
     assert junk.check.same_graph and junk.check.passed and junk.check.decodes and not junk.check.clean
