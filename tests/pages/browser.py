@@ -72,8 +72,7 @@ class Server:
 
 @contextmanager
 def serve(script: Path, *, env: dict[str, str] | None = None) -> Iterator[Server]:
-    """``script`` under ``streamlit run``, from the repository root: a fork of one process that has imported all that
-    the app needs."""
+    """``script`` under ``streamlit run``, from the root: a fork of one process that has imported what the app needs."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         port, log_file = _free_port(), Path(folder) / "streamlit.log"
         log_file.touch()
@@ -258,8 +257,7 @@ def _watched(seen: Visit, server: Server) -> Iterator[None]:
 
 
 def _counts(said: ConsoleMessage) -> bool:
-    """Errors and warnings, but not Streamlit's own search for its server below a page's path, nor what its frames and a
-    browser without a GPU always say."""
+    """Errors and warnings, not Streamlit's search for its server below a page's path, nor frames' and WebGL's own."""
     if said.type not in ("error", "warning") or re.search(r"/\w+/_stcore/", said.location["url"]):
         return False
     return not any(noise in said.text for noise in NOISE)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from engine.errors import StoreError
 from engine.store.columns import VERSION
-from engine.store.entries import entry_folder
+from engine.store.entries import Damage, StoreListing, entry_folder
 from engine.store.files import Files
 from engine.store.schema import RUN
 from engine.store.store import Store, damaged_parts
@@ -65,6 +65,8 @@ def test_a_damaged_run_that_is_asked_for_says_what_is_wrong(store: Store) -> Non
     sheet_of(store).write_text("[]")
     with pytest.raises(StoreError, match=r"run_id=one: run\.json holds no JSON object \(.*\)\. Run `verify`"):
         store.entry("one")
+    with pytest.raises(StoreError, match=r"samples\.parquet: it is short"):  # where a page lists only what has samples
+        StoreListing((), (Damage("runs/run_id=one/samples.parquet", "it is short", "one"),)).get("one", RUN)
 
 
 @pytest.mark.parametrize("name", ["a", "A-1_b.c", "0" * 128, "20260101-000000-demo-qwen-final-exact-a1b2c3"])
