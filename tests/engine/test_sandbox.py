@@ -84,12 +84,12 @@ def test_a_child_stays_warm_and_answers_in_turn(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "why"),
+    ("call", "why"),
     [(("grow", 2**28), "memory"), (("sleep", 9), "time"), (("spin",), "time"), (("die",), "end")],
 )
-def test_a_limit_costs_one_call(sandbox: Sandbox, asked: tuple[Any, ...], why: str) -> None:
+def test_a_limit_costs_one_call(sandbox: Sandbox, call: tuple[Any, ...], why: str) -> None:
     with pytest.raises(SandboxError) as raised:
-        sandbox.ask(*asked)
+        sandbox.ask(*call)
     assert raised.value.why == why
     assert sandbox.ask("grow", 2**20) == (2**20, b"")
 

@@ -170,7 +170,7 @@ def test_everything_that_is_chosen_is_in_the_command(board: Board) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "told"),
+    ("query", "parts"),
     [
         ({"run_from": "SMILES", "run_smiles": "CCO\nC(C\n\nnope"}, ["Line 2: SMILES 'C(C'", "Line 4: SMILES 'nope'"]),
         ({"run_from": "SMILES", "run_smiles": f"<img src=x>\n{OVERRIDE}"}, ["Line 1", "u202e"]),
@@ -180,12 +180,12 @@ def test_everything_that_is_chosen_is_in_the_command(board: Board) -> None:
         ({"temperature": "0", "top_p": "0.5", "n": "32", "run_lp": "exact"}, ["2,048 samples"]),
     ],
 )
-def test_what_cannot_be_started_is_said_before(query: dict[str, Any], told: list[str]) -> None:
+def test_what_cannot_be_started_is_said_before(query: dict[str, Any], parts: list[str]) -> None:
     app = opened(**{name: value for name, value in query.items() if value != []})
     if query.get("run_lp") == []:
         app.multiselect("run_lp").set_value([]).run()
-    assert all(part in words(app) for part in told)
-    assert ("start_runs" in keys(app)) == ("samples" in told[0])
+    assert all(part in words(app) for part in parts)
+    assert ("start_runs" in keys(app)) == ("samples" in parts[0])
 
 
 def test_too_many_runs_and_a_command_that_is_not_taken_are_one_message(board: Board) -> None:

@@ -266,17 +266,17 @@ def test_where_memory_is_short_the_samples_are_the_same(
 
 @each_backend
 @pytest.mark.parametrize(
-    ("words", "told"), [("can't allocate memory", "for a single row"), ("shapes do not fit", "shapes do not fit")]
+    ("words", "message"), [("can't allocate memory", "for a single row"), ("shapes do not fit", "shapes do not fit")]
 )
 def test_what_halving_cannot_mend_is_an_error(
-    monkeypatch: pytest.MonkeyPatch, kind: str, words: str, told: str
+    monkeypatch: pytest.MonkeyPatch, kind: str, words: str, message: str
 ) -> None:
     def broken(number: int, rows: int) -> None:
         raise RuntimeError(words)
 
     backend = ref.backend_of(kind, ref.tiny_model(), ref.LETTERS_ONLY)
     ref.each_pass(monkeypatch, backend, broken)
-    with pytest.raises((ModelError, RuntimeError), match=told):
+    with pytest.raises((ModelError, RuntimeError), match=message):
         ref.events_of(backend, ref.tiny_requests(4))
 
 

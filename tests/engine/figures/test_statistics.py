@@ -112,16 +112,16 @@ def test_a_quotient_of_what_is_not_known_is_none(
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "expected"),
+    ("left", "right", "expected"),
     [
         ((106, 100, 86, 101, 99, 103, 97, 113, 112, 110), (7, 27, 2, 50, 28, 29, 20, 12, 6, 17), -29 / 165),  # textbook
         ((1, 2, 2, 4, 5, 6, 7, 8), (1, 3, 2, 4, 5, 6, 7, 8), 41.5 / math.sqrt(41.5 * 42)),  # a tie
     ],
 )
 def test_rank_correlation_against_known_answers(
-    one: tuple[float, ...], other: tuple[float, ...], expected: float
+    left: tuple[float, ...], right: tuple[float, ...], expected: float
 ) -> None:
-    correlation = rank_correlation(array(*one), array(*other))
+    correlation = rank_correlation(array(*left), array(*right))
     assert correlation is not None and correlation.plain.value == pytest.approx(expected)
 
 

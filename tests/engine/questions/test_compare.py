@@ -141,7 +141,7 @@ def compared(value: float, low: float | None, high: float | None, ratio: float =
 
 
 @pytest.mark.parametrize(
-    ("found", "ratio", "measure", "expected"),
+    ("gap", "ratio", "measure", "expected"),
     [
         (compared(-0.5, -0.6, -0.4, 0.5), 0.5, "wall_s_a_sample", "better"),
         (compared(0.5, 0.4, 0.6, 1.5), 1.5, "wall_s_a_sample", "worse"),
@@ -154,8 +154,8 @@ def compared(value: float, low: float | None, high: float | None, ratio: float =
         (compared(0.5, 0.4, 0.6, 1.5), 0.9, "pass_rate", "doubtful"),  # the runs as wholes say the opposite
     ],
 )
-def test_a_mark_is_no_stronger_than_its_interval(found: Compared, ratio: float, measure: str, expected: str) -> None:
-    assert mark_of(BY_NAME[measure], ratio, found) == expected
+def test_a_mark_is_no_stronger_than_its_interval(gap: Compared, ratio: float, measure: str, expected: str) -> None:
+    assert mark_of(BY_NAME[measure], ratio, gap) == expected
 
 
 def test_a_ratio_is_test_over_control_with_its_interval() -> None:

@@ -46,7 +46,7 @@ def test_entries_and_their_files(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("name", "message"),
     [
         ("o", r"there are 2 runs like 'o'\. Give more of its name: one, other"),
         ("noe", r"there is no run 'noe'\. Did you mean one or other\?"),
@@ -54,9 +54,9 @@ def test_entries_and_their_files(store: Store) -> None:
         ("", r"there is no run ''"),
     ],
 )
-def test_a_run_that_is_not_told(store: Store, said: str, told: str) -> None:
-    with pytest.raises(StoreError, match=told):
-        store.entry(said)
+def test_a_run_that_is_not_told(store: Store, name: str, message: str) -> None:
+    with pytest.raises(StoreError, match=message):
+        store.entry(name)
 
 
 def test_a_damaged_run_that_is_asked_for_says_what_is_wrong(store: Store) -> None:

@@ -84,10 +84,10 @@ def test_a_place_that_was_asked_for_is_shown_alone(demo: Path, tmp_path: Path, m
             assert ids(store) == ["given"], "it stays where it was"
 
 
-@pytest.mark.parametrize("place", ["a\0b", "~nobody-of-this-name/x", "caf\udce9", "x" * 300, __file__, "s3://bucket/x"])
-def test_places_that_cannot_be(place: str) -> None:
+@pytest.mark.parametrize("path", ["a\0b", "~nobody-of-this-name/x", "caf\udce9", "x" * 300, __file__, "s3://bucket/x"])
+def test_places_that_cannot_be(path: str) -> None:
     with pytest.raises(StoreError, match=r"cannot be a store: .*Give a folder"):
-        Store.open(place)
+        Store.open(path)
 
 
 ODD_NAMES = [
