@@ -63,7 +63,7 @@ def test_both_counts_of_the_reports_on_one_text() -> None:
     ("content", "free", "forced", "junk", "numbers"),
     [
         # kinds where the model closed the block, kinds where a position LP did, junk, complete numbers
-        ("1.0,2.0,3.0", "exact", "unverified", "", "1.0 2.0 3.0"),
+        ("1.0,2.0,3", "exact", "unverified", "", "1.0 2.0 3"),  # 1.0,2.0,3.0 is below
         ("", "missing_z", "missing_z cut", "", ""),
         ("1.0,2.0,", "trailing_mark missing_z", "trailing_mark missing_z cut", "", "1.0 2.0"),
         ("1,2", "missing_z", "missing_z cut", "", "1"),  # the 2 may be the beginning of 2.5
