@@ -268,9 +268,8 @@ def tick_s() -> float:
 
 
 def show_running(shown: int) -> None:
-    """Until the last lane has ended. The rows are of the sample ``shown``."""
-    tick = tick_s()
-    st.fragment(_draw, run_every=tick)(shown, tick)
+    """All lanes, redrawn until the last ends. The rows are of the sample ``shown``."""
+    st.fragment(_draw, run_every=tick_s())(shown, tick_s())
 
 
 def _draw(shown: int, tick: float) -> None:

@@ -80,7 +80,7 @@ def warm(entry: ModelEntry, device: str) -> None:
 
 
 def start(plans: Sequence[RunPlan], molecules: Sequence[Molecule]) -> None:
-    """Queues the lanes, in place of earlier ones. If one is refused, an error is raised and none runs."""
+    """Queues the lanes in place of earlier ones: all, or none with an error."""
     running: list[Running] = []
     try:
         for number, plan in enumerate(plans, start=1):

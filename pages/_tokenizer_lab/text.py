@@ -253,7 +253,7 @@ def _show_tokens(strips: list[tuple[TextTokenizer, tuple[Token, ...], str]], tex
 
 
 def template_words(needs: dict[str, list[Block]], placeholder: str) -> str:
-    """What a template of this placeholder would do to the text's blocks: hypothetical, no LP wrote the text."""
+    """What a template of this placeholder would do to the text's blocks: no LP wrote it."""
     parts = []
     for name, of_blocks in needs.items():
         drifts = [need.drift for need in of_blocks if need.drift is not None]
