@@ -100,9 +100,14 @@ def _run(command: list[str], folder: Path, timeout_s: float) -> None:
     name = f"`{' '.join(Path(word).name for word in command[:3])} …`"
     try:
         subprocess.run(
-            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            timeout=timeout_s, check=True,
-        )  # fmt: skip
+            command,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=timeout_s,
+            check=True,
+        )
     except subprocess.TimeoutExpired:
         raise AssetError(f"3Dmol.js cannot be brought: {name} took over {timeout_s:g} s", BY_HAND) from None
     except subprocess.CalledProcessError as error:

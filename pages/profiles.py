@@ -29,10 +29,19 @@ def sql(store: Store, ids: Sequence[str]) -> None:
     """The ready queries over traces; each opens in Compare's SQL."""
     queries = {query.key: query for query in ready_queries() if "JOIN traces USING" in query.sql}
     first = next(iter(queries))
-    key = by_name("Question", queries, "question", "asked_question", usual=first,
-                  format_func=lambda key: queries[key].title) or first  # fmt: skip
-    st.link_button("Open in SQL", sql_address(f"saved:{key}"), icon=":material/database:", key="question_sql",
-                   help="In Compare runs: press Run there. Add WHERE trace_id = '...' for one trace.")  # fmt: skip
+    key = (
+        by_name(
+            "Question", queries, "question", "asked_question", usual=first, format_func=lambda key: queries[key].title
+        )
+        or first
+    )
+    st.link_button(
+        "Open in SQL",
+        sql_address(f"saved:{key}"),
+        icon=":material/database:",
+        key="question_sql",
+        help="In Compare runs: press Run there. Add WHERE trace_id = '...' for one trace.",
+    )
     st.code(queries[key].sql, language="sql", wrap_lines=True)
 
 

@@ -225,8 +225,11 @@ def why_not_a_triple(content: str) -> str | None:
     numbers = content.split(",")
     if len(numbers) != 3:
         return f"{len(numbers)} numbers instead of three"
-    wrong = (f"{axis} is {shown(number)}, which is no number" for axis, number in zip("xyz", numbers, strict=True)
-             if not re.fullmatch(_NUMBER, number))  # fmt: skip
+    wrong = (
+        f"{axis} is {shown(number)}, which is no number"
+        for axis, number in zip("xyz", numbers, strict=True)
+        if not re.fullmatch(_NUMBER, number)
+    )
     return next(wrong, None)
 
 

@@ -59,9 +59,14 @@ def show_entries(io: cli.Io, kind: Kind, entries: Iterable[Entry]) -> int:
 
 
 def read_molecules(
-    io: cli.Io, smiles: Sequence[str], file: str | None = None, *, order: str = "canonical", limit: int | None = None,
+    io: cli.Io,
+    smiles: Sequence[str],
+    file: str | None = None,
+    *,
+    order: str = "canonical",
+    limit: int | None = None,
     column: str | None = None,
-) -> tuple[Sequence[Molecule], list[dict[str, str]]]:  # fmt: skip
+) -> tuple[Sequence[Molecule], list[dict[str, str]]]:
     """Molecules that were typed, piped in (``-``) or stand in a file, and those that cannot be read, with what is
     wrong; an error where none is left. Nothing of a file is quoted, as it may be of another kind."""
     from engine.chem.molecule_files import read_molecule_file, read_typed
@@ -246,8 +251,13 @@ def sql(
 
     if columns:
         tables = [stored for kind in KINDS for stored in (kind.main, *kind.tables)]
-        return io.show([{"table": stored.name, "column": column.name, "type": str(column.type), "what": column.meaning}
-                        for stored in tables for column in stored])  # fmt: skip
+        return io.show(
+            [
+                {"table": stored.name, "column": column.name, "type": str(column.type), "what": column.meaning}
+                for stored in tables
+                for column in stored
+            ]
+        )
     if sql is None:
         raise DriftscopeError("there is no statement", "Give a SELECT, - for standard input, or --columns")
     text = read_text("-") if sql == "-" else sql

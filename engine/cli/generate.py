@@ -136,10 +136,16 @@ class Profiling:
         from engine.jobs.recording import traced
 
         return traced(
-            io.opened(), dict(zip(("label", "source", "run_id"), about, strict=True)), align, cli.note,
-            steps=self.profile_steps, skip=self.profile_skip, runs_ahead=backend == "hf",
-            keep_file=not self.profile_sums, output=Path(self.profile_output) if self.profile_output else None,
-        )  # fmt: skip
+            io.opened(),
+            dict(zip(("label", "source", "run_id"), about, strict=True)),
+            align,
+            cli.note,
+            steps=self.profile_steps,
+            skip=self.profile_skip,
+            runs_ahead=backend == "hf",
+            keep_file=not self.profile_sums,
+            output=Path(self.profile_output) if self.profile_output else None,
+        )
 
 
 def count_or_ids(text: str) -> Any:
@@ -398,8 +404,9 @@ def run(
         chosen = list(map(of_model.chosen, models))
         references = None if molecules.references is None else reference_set(to, molecules.references)
         rmsd: dict[str, Any] = {"rmsd_references": references.name} if references and of_run.rmsd else {}
-        plans = [RunPlan(choice, of_plan.of(entry.numbers, name), **more, **rmsd)
-                 for entry, choice in chosen for name in lps]  # fmt: skip
+        plans = [
+            RunPlan(choice, of_plan.of(entry.numbers, name), **more, **rmsd) for entry, choice in chosen for name in lps
+        ]
         listed = molecules.read(io, references)
     from engine.jobs.cluster import begun, resumed  # torch: seconds, so after all that may be refused
 
@@ -418,10 +425,19 @@ def run(
             task.submit(logs)
             tasks.append(task)
         if tasks and not cluster.wait and cluster.submit != "debug":
-            return io.show([
-                {"run_id": task.staging.id, "molecules": len(task.molecules), "samples": task.samples,
-                 "jobs": task.ids, "cancel": task.cancel, "logs": str(task.logs)} for task in tasks
-            ])  # fmt: skip
+            return io.show(
+                [
+                    {
+                        "run_id": task.staging.id,
+                        "molecules": len(task.molecules),
+                        "samples": task.samples,
+                        "jobs": task.ids,
+                        "cancel": task.cancel,
+                        "logs": str(task.logs),
+                    }
+                    for task in tasks
+                ]
+            )
         entries = []
         for number, written in enumerate(tasks or states):
             row, plan = written.staging.sheet["row"], written.plan.plan

@@ -80,8 +80,15 @@ def ask_question(
     from engine.questions import KEYS, ask, question_of
 
     if key is None:
-        rows = [{"key": key, "title": (question := question_of(key)).TITLE, "of": question.OF.kind,
-                 "options": [option.name for option in question.OPTIONS]} for key in KEYS]  # fmt: skip
+        rows = [
+            {
+                "key": key,
+                "title": (question := question_of(key)).TITLE,
+                "of": question.OF.kind,
+                "options": [option.name for option in question.OPTIONS],
+            }
+            for key in KEYS
+        ]
         return io.show({"rows": rows} if io.is_json else rows)
     question, store = question_of(key), io.opened()
     options = {option.name: ctx.meta.get(option.name) for option in question.OPTIONS}
@@ -164,17 +171,19 @@ def compare_traces(io: cli.Io, control: str = CONTROL, test: str = TEST) -> int:
             cli.note(caution)
         return max(write_answer(store, f"profiles_{key}", ids) for key in keys)
     families, launches, kernels = (ask(store, f"profiles_{key}", ids).tables for key in keys)
-    return cli.emit_json({
-        "control": ids[0],
-        "test": ids[1],
-        "work": dict(zip(("control", "test"), families["facts"]["work_side"].to_pylist(), strict=True)),
-        "difference_us": sum(families["main"]["difference_us"].to_pylist()),
-        "families": families["main"].to_pylist(),
-        "calls": families["calls"].to_pylist(),
-        "figures": launches["main"].to_pylist(),
-        "kernels": kernels["main"].to_pylist(),
-        "notes": families["notes"]["note"].to_pylist(),
-    })  # fmt: skip
+    return cli.emit_json(
+        {
+            "control": ids[0],
+            "test": ids[1],
+            "work": dict(zip(("control", "test"), families["facts"]["work_side"].to_pylist(), strict=True)),
+            "difference_us": sum(families["main"]["difference_us"].to_pylist()),
+            "families": families["main"].to_pylist(),
+            "calls": families["calls"].to_pylist(),
+            "figures": launches["main"].to_pylist(),
+            "kernels": kernels["main"].to_pylist(),
+            "notes": families["notes"]["note"].to_pylist(),
+        }
+    )
 
 
 @cli.command(logs_app, "show")
@@ -238,18 +247,20 @@ def evaluate(
         **cli.picked(evaluation.clustered, "samples incomplete"),
         **evaluation.baseline.columns(),
     }
-    return io.show({  # shares are from 0 to 1, null where there is nothing to share
-        "run_id": evaluation.entry.id,
-        "references": of and of.name,
-        "etkdg_per_molecule": None if of else request.per_molecule,
-        "reference_conformers": evaluation.references,
-        **cli.picked(evaluation, "asked without_references"),
-        "references_not_asked": evaluation.not_asked,
-        **rule,
-        **evaluation.figures.columns(),
-        **cli.picked(evaluation.run, "samples incomplete"),
-        "baseline": baseline,
-    })  # fmt: skip
+    return io.show(
+        {  # shares are from 0 to 1, null where there is nothing to share
+            "run_id": evaluation.entry.id,
+            "references": of and of.name,
+            "etkdg_per_molecule": None if of else request.per_molecule,
+            "reference_conformers": evaluation.references,
+            **cli.picked(evaluation, "asked without_references"),
+            "references_not_asked": evaluation.not_asked,
+            **rule,
+            **evaluation.figures.columns(),
+            **cli.picked(evaluation.run, "samples incomplete"),
+            "baseline": baseline,
+        }
+    )
 
 
 @cli.command(app, "judge", rules=True)
@@ -375,8 +386,13 @@ def advise(
         if not fits:
             there = "; ".join(map(setting_words, stored[:3]))
             raise DriftscopeError(f"no run of {model} has this setting, but {there}", "Give --probe 64 to measure it")
-        options = {"advice_lps": candidates, "advice_least": least, "advice_molecules": molecules,
-                 "advice_setting": setting_words(fits[0]), "advice_want": want and want.capitalize()}  # fmt: skip
+        options = {
+            "advice_lps": candidates,
+            "advice_least": least,
+            "advice_molecules": molecules,
+            "advice_setting": setting_words(fits[0]),
+            "advice_want": want and want.capitalize(),
+        }
         advised = ask(store, "compare_advice", ids, options).tables["advice"].to_pylist()
         advice = {row["key"]: json.loads(row["value"]) for row in advised}
         if want not in (None, advice["want"]):

@@ -191,9 +191,11 @@ def decode_text(
             with writing(Path(path)) as file:
                 file.write(content.encode())
     stereo, atoms = judge_stereo(mol, mol), zip(mol.GetAtoms(), decoded.numbers, strict=True)
-    return out.show({
-        "smiles": decoded.smiles,
-        "stereo": {"right": stereo.right, "sites": [asdict(site) for site in stereo.sites]},
-        "atoms": [dict(zip(("atom", *"xyz"), (atom.GetSymbol(), *xyz), strict=True)) for atom, xyz in atoms],
-        **({"coordinates": decoded.coordinates} if out.is_json else {}),
-    })  # fmt: skip
+    return out.show(
+        {
+            "smiles": decoded.smiles,
+            "stereo": {"right": stereo.right, "sites": [asdict(site) for site in stereo.sites]},
+            "atoms": [dict(zip(("atom", *"xyz"), (atom.GetSymbol(), *xyz), strict=True)) for atom, xyz in atoms],
+            **({"coordinates": decoded.coordinates} if out.is_json else {}),
+        }
+    )

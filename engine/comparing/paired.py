@@ -131,8 +131,11 @@ def _finite(column: pa.ChunkedArray) -> Array:
 def compare_entries(store: Store, control: Entry, test: Entry) -> PairedRuns:
     """Both runs sample by sample; of one without samples nothing, and why."""
     reported = "is reported: a text states its figures, and there are no samples to draw from"
-    without = [f"{e.id} {reported if e.row['origin'] == 'reported' else 'has no samples'}."
-               for e in (control, test) if not has_samples(e)]  # fmt: skip
+    without = [
+        f"{e.id} {reported if e.row['origin'] == 'reported' else 'has no samples'}."
+        for e in (control, test)
+        if not has_samples(e)
+    ]
     if without:
         nothing = tuple(Compared(name, 0, 0, None, None, None, None, without[0]) for name in NAMES)
         return PairedRuns(control.id, test.id, 0, 0, 0, 0, nothing, " ".join(without))

@@ -94,12 +94,7 @@ def diagnose(
 
 
 def _numbers(
-    raw: Tensor,
-    allowed: Tensor,
-    tokens: Tensor,
-    candidates: int,
-    close_ids: CloseIds | None,
-    sampling: Sampling | None,
+    raw: Tensor, allowed: Tensor, tokens: Tensor, candidates: int, close_ids: CloseIds | None, sampling: Sampling | None
 ) -> Tensor:
     """[B, 11 + 3 k] in float64, which holds ids as they are: the numbers, then ids, p_raw and legality of k ids."""
     log_p = raw.log_softmax(dim=-1)

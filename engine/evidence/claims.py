@@ -62,10 +62,12 @@ def load_claims() -> tuple[Claim, ...]:
     return tuple(
         msgspec.structs.replace(claim, id=f"{report}-{claim.id}", report=report)
         for report in REPORTS
-        for claim in read_toml(FOLDER / f"{report}.toml", "file of claims", lambda document: msgspec.convert(
-            document["claim"], list[Claim]
-        ))
-    )  # fmt: skip
+        for claim in read_toml(
+            FOLDER / f"{report}.toml",
+            "file of claims",
+            lambda document: msgspec.convert(document["claim"], list[Claim]),
+        )
+    )
 
 
 def pretty(value: float) -> str:

@@ -165,6 +165,13 @@ def misread_of(store: Store, entry: Entry) -> dict[str, Any]:
     far = [(misread_ang(block["text"], (block["x"], block["y"], block["z"])), block["text"]) for block in blocks]
     misread = [(ang, text) for ang, text in far if ang is not None]
     most_ang, text = max((block for block in misread if math.isfinite(block[0])), default=(None, ""))
-    return {"model": model_name(entry.row), "lp": str(entry.row.get("lp") or "unknown LP"),
-            "origin": entry.row["origin"], "misread": len(misread), "blocks": entry.parts[BLOCKS.name].rows,
-            "most_ang": most_ang, "text": text, "run_id": entry.id}  # fmt: skip
+    return {
+        "model": model_name(entry.row),
+        "lp": str(entry.row.get("lp") or "unknown LP"),
+        "origin": entry.row["origin"],
+        "misread": len(misread),
+        "blocks": entry.parts[BLOCKS.name].rows,
+        "most_ang": most_ang,
+        "text": text,
+        "run_id": entry.id,
+    }

@@ -204,8 +204,13 @@ def cost_of_steps(store: Store, run: RunFacts, steps: pa.Table) -> RunCost:
     def of_molecule(name: str) -> Row:
         members = np.flatnonzero(smiles == name)
         alone = (np.arange(len(members)), few(len(members)))
-        return {"smiles": name, "samples": len(members), "counting": int(counts[members].sum()),
-                "raw": _estimate(raw[members], *alone), "tempered": _estimate(tempered[members], *alone)}  # fmt: skip
+        return {
+            "smiles": name,
+            "samples": len(members),
+            "counting": int(counts[members].sum()),
+            "raw": _estimate(raw[members], *alone),
+            "tempered": _estimate(tempered[members], *alone),
+        }
 
     # Where in the text: a token's block, -1 outside of any; ``key`` is its place among samples and blocks.
     block, part, segment = _locate_tokens(steps["piece"], sample)
@@ -256,13 +261,18 @@ def cost_of_steps(store: Store, run: RunFacts, steps: pa.Table) -> RunCost:
         elements=sorted(breakdown(names.tolist(), code[key], per_block=True), key=lambda row: row["whole"].value),
         disagreement=Disagreement(slope, blocks_counted, *correlation_within(-tempered, rmsd_ang, smiles.tolist())),
         each=[
-            {"sample_id": row["sample_id"], "smiles": str(row["smiles"]), "counts": bool(counts[n]),
-             **{name: float(values[n]) for name, values in parts.items()}, "guard": row["log_weight"],
-             "blocks": blocks[n]}
+            {
+                "sample_id": row["sample_id"],
+                "smiles": str(row["smiles"]),
+                "counts": bool(counts[n]),
+                **{name: float(values[n]) for name, values in parts.items()},
+                "guard": row["log_weight"],
+                "blocks": blocks[n],
+            }
             for n, row in enumerate(rows)
         ],
         **{name: draws.ratio(summed(counting, values[counting]), summed(counting)) for name, values in parts.items()},
-    )  # fmt: skip
+    )
 
 
 def _locate_tokens(pieces: pa.ChunkedArray, sample: Whole) -> tuple[Whole, Whole, Whole]:

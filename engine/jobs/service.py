@@ -180,12 +180,7 @@ class Service:
         self._is_closed = False
 
     def submit(
-        self,
-        owner: str,
-        work: Work[T],
-        *,
-        replace: bool = False,
-        is_there: Callable[[], bool] = lambda: True,
+        self, owner: str, work: Work[T], *, replace: bool = False, is_there: Callable[[], bool] = lambda: True
     ) -> Job[T]:
         """Queues a job; with ``replace`` the owner's other jobs are stopped, unless this one is refused. ``is_there``
         tells, without waiting, whether the owner's page is still open."""

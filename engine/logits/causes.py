@@ -93,9 +93,19 @@ class DamageTally:
                 self.ends[low] = min(self.ends.get(low, np.inf), numbers.min().item())
                 self.ends[high] = max(self.ends.get(high, -np.inf), numbers.max().item())
         is_constant, is_out, is_repeated = has(codes, "constant"), has(codes, "outlier"), has(codes, "repeated")
-        tests = (is_constant & (values == 0), is_constant, self.rules.is_mask(values), np.isnan(values),
-                 np.isposinf(values), has(codes, "pointer"), has(codes, "denormal"), has(codes, "zero"),
-                 is_out & (np.abs(values) >= HUGE), is_out, is_repeated)  # fmt: skip
+        tests = (
+            is_constant & (values == 0),
+            is_constant,
+            self.rules.is_mask(values),
+            np.isnan(values),
+            np.isposinf(values),
+            has(codes, "pointer"),
+            has(codes, "denormal"),
+            has(codes, "zero"),
+            is_out & (np.abs(values) >= HUGE),
+            is_out,
+            is_repeated,
+        )
         kind = np.select(tests, range(len(KINDS)), len(KINDS))
         self.of += np.bincount(np.unique(kind * count + entries) // count, minlength=len(self.of))
         wide = max(self.at.shape[1], batch.positions.max() + 1)
@@ -148,17 +158,31 @@ def findings_of(tally: DamageTally, length: int = 0) -> list[dict[str, Any]]:
         # cause: kinds of its values; whether it is possible, likely, sure; what else shows it
         "padding": (("padding",), padded < end, True, end - padded > 1, ""),
         "masked": (("mask",), n["mask"], True, n["mask"] > 1, masks),
-        "overflow": (("overflow", "nan"), n["nan"] + n["overflow"],
-                     n["nan"] * n["overflow"] or at["nan"][seen > 0].all(), False, ""),
-        "not_written": (("blank", "constant"), n["blank"] + n["constant"], True,
-                        n["blank"] > 0 and of["blank"] + of["constant"] > 1, ""),
-        "freed": ((*MEMORY, "stale"), is_freed,
-                  heads or sum(signs) > 1 or tally.repeated_outliers >= AGAIN,
-                  is_written and (n["address"] > A_PAIR or (heads > 1 and sum(signs) > 1)), again),
+        "overflow": (
+            ("overflow", "nan"),
+            n["nan"] + n["overflow"],
+            n["nan"] * n["overflow"] or at["nan"][seen > 0].all(),
+            False,
+            "",
+        ),
+        "not_written": (
+            ("blank", "constant"),
+            n["blank"] + n["constant"],
+            True,
+            n["blank"] > 0 and of["blank"] + of["constant"] > 1,
+            "",
+        ),
+        "freed": (
+            (*MEMORY, "stale"),
+            is_freed,
+            heads or sum(signs) > 1 or tally.repeated_outliers >= AGAIN,
+            is_written and (n["address"] > A_PAIR or (heads > 1 and sum(signs) > 1)),
+            again,
+        ),
         "stale": (("stale",), n["stale"] and not is_freed, n["stale"] > AGAIN, False, ""),
         "uninitialised": (MEMORY, is_left and (is_random or is_local), is_random and is_local, False, again),
         "unknown": (MEMORY, is_left and not (is_random or is_local), False, False, again),
-    }  # fmt: skip
+    }
     findings: list[dict[str, Any]] = []
     for cause, (kinds, is_possible, is_likely, is_sure, more) in table.items():
         if not is_possible:
@@ -170,11 +194,18 @@ def findings_of(tally: DamageTally, length: int = 0) -> list[dict[str, Any]]:
         if cause == "padding":
             facts = f"the last {end - padded:,} positions of the row, from {padded:,} on"
         entries = (sum if cause == "not_written" else max)(of[kind] for kind in kinds)
-        findings.append({
-            "cause": cause, "certainty": certainty, "values": sum(n[kind] for kind in kinds), "entries": entries,
-            "positions": positions[: 1 if cause == "padding" else MOST_POSITIONS].tolist(),
-            "evidence": [facts, more] if more else [facts], "places": len(positions), "title": TITLES[cause],
-        })  # fmt: skip
+        findings.append(
+            {
+                "cause": cause,
+                "certainty": certainty,
+                "values": sum(n[kind] for kind in kinds),
+                "entries": entries,
+                "positions": positions[: 1 if cause == "padding" else MOST_POSITIONS].tolist(),
+                "evidence": [facts, more] if more else [facts],
+                "places": len(positions),
+                "title": TITLES[cause],
+            }
+        )
     order = [*CERTAINTY_LABELS].index
     return sorted(findings, key=lambda row: (row["cause"] in ON_PURPOSE, -row["values"], order(row["certainty"])))
 

@@ -103,9 +103,20 @@ def first_logs(entries: Sequence[Entry]) -> tuple[Entry, ...]:
     """
     newest = [entry for entry in reversed(entries) if has_values(entry)][:MOST_PAIRED]
 
-    pairs = [(log, other) for log, other in combinations(newest, 2) if log.row.get("model")
-             and log.row["model"] == other.row.get("model") and log.row["engine"] != other.row["engine"]]  # fmt: skip
-    return max(pairs, default=tuple(newest[:1]), key=lambda pair: (
-        sum(not is_damaged(entry) for entry in pair), pair[0].row.get("precision") == pair[1].row.get("precision"),
-        sum(entry.row["origin"] == "measured" for entry in pair), min(entry.row["entries"] for entry in pair),
-    ))  # fmt: skip
+    pairs = [
+        (log, other)
+        for log, other in combinations(newest, 2)
+        if log.row.get("model")
+        and log.row["model"] == other.row.get("model")
+        and log.row["engine"] != other.row["engine"]
+    ]
+    return max(
+        pairs,
+        default=tuple(newest[:1]),
+        key=lambda pair: (
+            sum(not is_damaged(entry) for entry in pair),
+            pair[0].row.get("precision") == pair[1].row.get("precision"),
+            sum(entry.row["origin"] == "measured" for entry in pair),
+            min(entry.row["entries"] for entry in pair),
+        ),
+    )

@@ -45,11 +45,19 @@ def read_table(path: Path, trace_id: str, families: Families) -> tuple[dict[str,
     named = [families.of_name(name) for name, _, _ in rows]
     work = "device" if any(side == "device" for side, _ in named) else "host"
     operations: list[dict[str, Any]] = [
-        {"trace_id": trace_id, "op": number, "side": side, "name": name, "short_name": short_name(name),
-         "family": HOST_WORK if side == "host" != work else family,
-         "calls": calls, "total_ns": total_ns, "total_us": total_ns / 1000}
+        {
+            "trace_id": trace_id,
+            "op": number,
+            "side": side,
+            "name": name,
+            "short_name": short_name(name),
+            "family": HOST_WORK if side == "host" != work else family,
+            "calls": calls,
+            "total_ns": total_ns,
+            "total_us": total_ns / 1000,
+        }
         for number, ((name, calls, total_ns), (side, family)) in enumerate(zip(rows, named, strict=True))
-    ]  # fmt: skip
+    ]
     of_work = [op for op in operations if op["side"] == work]
     total = sum(op["total_ns"] for op in of_work)
     warnings = []

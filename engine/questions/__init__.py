@@ -48,11 +48,7 @@ PAGES: Mapping[str, Mapping[tuple[str, str], Sequence[str]]] = {
         ("Kernels", ""): ["profiles_kernels"],
         ("Timeline", ""): ["profiles_timeline"],
     },
-    "logits": {
-        ("Models", ""): ["logits_models"],
-        ("Health", ""): ["logits_health"],
-        ("Parity", ""): ["logits_parity"],
-    },
+    "logits": {("Models", ""): ["logits_models"], ("Health", ""): ["logits_health"], ("Parity", ""): ["logits_parity"]},
 }
 KEYS = [key for views in PAGES.values() for keys in views.values() for key in keys]
 KINDS = {"run": RUN, "trace": TRACE, "log": LOGIT_LOG}

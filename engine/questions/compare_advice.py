@@ -100,10 +100,12 @@ def setting_of(entry: Entry) -> Row:
     texts = ("sampling", "backend", "dtype", "attention", "tokenizer", "weights")
     figures = ("temperature", "top_k", "top_p", "min_p", "batch_size", "most_tokens")
     return {
-        **{name: row.get(name) or "" for name in texts}, **{name: row.get(name) for name in figures},
-        "device": ", ".join(sorted(devices)), "is_compiled": plan.get("compile") is True,
+        **{name: row.get(name) or "" for name in texts},
+        **{name: row.get(name) for name in figures},
+        "device": ", ".join(sorted(devices)),
+        "is_compiled": plan.get("compile") is True,
         "numbers": ", ".join(f"{key} {form[key]}" for key in sorted(form)),
-    }  # fmt: skip
+    }
 
 
 def settings_of(entries: Sequence[Entry]) -> list[Row]:
@@ -162,25 +164,35 @@ def sums_of(store: Store, runs: Mapping[str, Sequence[Entry]]) -> tuple[list[str
     for lp in sorted(runs, key=lambda lp: lp != NO_LP):
         run, walls = samples_of(store, runs[lp][0]), [entry.row["wall_s"] for entry in runs[lp]]
         names, of = run.smiles.dictionary_encode(), run.columns
-        by_block = {"blocks": "blocks", "letters": "junk_letters_share", "nonnumeric": "junk_nonnumeric_share",
-                    "cut": "cut_share"}  # fmt: skip
+        by_block = {
+            "blocks": "blocks",
+            "letters": "junk_letters_share",
+            "nonnumeric": "junk_nonnumeric_share",
+            "cut": "cut_share",
+        }
         is_counted = np.isfinite([of[name] for name in by_block.values()]).all(axis=0)
         figures = {
-            "answers": np.ones(len(run)), "passed": of["pass_rate"], "clean": of["clean_rate"],
+            "answers": np.ones(len(run)),
+            "passed": of["pass_rate"],
+            "clean": of["clean_rate"],
             "decodes": of["decodes_rate"],  # NaN of runs from before there was this rule
-            "judged": np.isfinite(of["usable_rate"]), "usable": np.nan_to_num(of["usable_rate"]),
+            "judged": np.isfinite(of["usable_rate"]),
+            "usable": np.nan_to_num(of["usable_rate"]),
             "seconds": np.mean(walls) / walls[0] * of["wall_s_a_sample"],
-            "rmsd": np.nan_to_num(of["rmsd_ang"]), "rmsd_known": np.isfinite(of["rmsd_ang"]),
+            "rmsd": np.nan_to_num(of["rmsd_ang"]),
+            "rmsd_known": np.isfinite(of["rmsd_ang"]),
             "heavy_atoms": np.nan_to_num(of["heavy_atoms"]),
             **{name: np.where(is_counted, of[column], 0) for name, column in by_block.items()},
-        }  # fmt: skip
+        }
         molecule = names.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         sums = {name: np.bincount(molecule, column).astype(np.float64) for name, column in figures.items()}
         indexes: dict[str, int] = {smiles: index for index, smiles in enumerate(names.dictionary.to_pylist())}
         both = [smiles for smiles in shared if smiles in indexes] if by_lp else list(indexes)
-        if both and np.isfinite(sums["seconds"]).all() and (
-            len(both) == len(shared) or len(both) >= max(LEAST_MOLECULES, len(shared) // 2) or not by_lp
-        ):  # fmt: skip
+        if (
+            both
+            and np.isfinite(sums["seconds"]).all()
+            and (len(both) == len(shared) or len(both) >= max(LEAST_MOLECULES, len(shared) // 2) or not by_lp)
+        ):
             shared, by_lp[lp] = both, (indexes, sums)
     rows = {lp: [by_lp[lp][0][smiles] for smiles in shared] for lp in runs if lp in by_lp}
     return shared, {lp: {name: sums[rows[lp]] for name, sums in by_lp[lp][1].items()} for lp in rows}
@@ -344,8 +356,11 @@ def reports_rule(decision: Row, rows: Sequence[Row], least: float) -> Row:
 def cautions_of(row: Row, rows: Sequence[Row]) -> list[str]:
     """What to know before using the advised LP."""
     shares = {"cut": row["cut_share"], "broken by letters": row["letters_share"]}
-    cautions = [f"Of {row['lp']}, {with_interval(share, percent)} of its blocks are {words}."
-                for words, share in shares.items() if share is not None and share.value > NOTABLE]  # fmt: skip
+    cautions = [
+        f"Of {row['lp']}, {with_interval(share, percent)} of its blocks are {words}."
+        for words, share in shares.items()
+        if share is not None and share.value > NOTABLE
+    ]
     if row["rmsd_ratio"] is not None and (row["rmsd_ratio"].low or 0) > 1 + statistics.ROUNDING:
         over = f"{with_interval(row['rmsd_ratio'], times)}, to {row['rmsd_to'] or 'unnamed references'}"
         cautions.append(f"Its conformers are farther from the references than those without an LP: RMSD {over}.")
@@ -357,10 +372,12 @@ def command_of(setting: Row, model: str, words: Sequence[str]) -> str:
     """``python -m engine run --model demo-qwen:final --lp truncating --sample-size 64 --device cpu``"""
     sampling, device = setting["sampling"], setting["device"].partition(" ")[0]
     for option, value, usual in (
-        ("--sampling", sampling if sampling in PRESETS else None, "qwen3"), ("--batch-size", setting["batch_size"], 32),
-        ("--backend", setting["backend"], "fast"), ("--device", device, None),
+        ("--sampling", sampling if sampling in PRESETS else None, "qwen3"),
+        ("--batch-size", setting["batch_size"], 32),
+        ("--backend", setting["backend"], "fast"),
+        ("--device", device, None),
         ("--max-new-tokens", setting["most_tokens"], None),
-    ):  # fmt: skip
+    ):
         words = words if value in (None, "", usual) else [*words, option, str(value)]
     is_known = any(entry.name == model for entry in load_registry().entries)
     which = ["--model", model] if is_known else ["--model-path", "FOLDER"]
@@ -395,9 +412,10 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         f"Usable answers: not all are judged, python -m engine judge {unjudged[0]} does it." if unjudged else "",
         f"Other settings: all of this is for {setting_words(setting)}. The gain depends on batch, device and size.",
         f"Other load on the machine: the same work took up to {max(spreads):.2f} times as long in another run."
-        if spreads else "Other load on the machine: each LP has one wall time; intervals are over molecules alone.",
+        if spreads
+        else "Other load on the machine: each LP has one wall time; intervals are over molecules alone.",
         f"Other molecules: these are {units} of {listed(list(map(str, sizes)), 'to')} heavy atoms." if sizes else "",
-    ]  # fmt: skip
+    ]
     size = max((of_lp[0].row.get("molecules") or 0 for of_lp in runs.values()), default=0)
     smiles = ["--smiles-file", "FILE"]
     with suppress(DriftscopeError):  # more than ship
@@ -411,27 +429,54 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         expected = molecules * row["seconds_a_sample"].value, molecules * row["rate"].value
         row["expected"] = {"molecules": molecules, "seconds": expected[0], "usable": expected[1]}
         rates = {words: with_interval(row[key], percent) for words, key in RATES.items()}
-        shown.append({  # what decides comes first
-            "lp": row["lp"], "standing": row["standing"], want: rates[want],
-            f"per {want} conformer": cost_words(row["cost"]), "vs best": with_interval(row["over_least"], times),
-            f"for {molecules:,}": duration(expected[0]), f"{want} of them": round(expected[1]),
-            "cheapest in": row["wins"], **rates, "per sample": cost_words(row["seconds_a_sample"]),
-            **{words: with_interval(row[key], percent) for words, key in SHARES.items()},
-            "thrown away": row["thrown_share"], "RMSD": with_interval(row["rmsd_ang"], angstrom),
-        })  # fmt: skip
+        shown.append(
+            {  # what decides comes first
+                "lp": row["lp"],
+                "standing": row["standing"],
+                want: rates[want],
+                f"per {want} conformer": cost_words(row["cost"]),
+                "vs best": with_interval(row["over_least"], times),
+                f"for {molecules:,}": duration(expected[0]),
+                f"{want} of them": round(expected[1]),
+                "cheapest in": row["wins"],
+                **rates,
+                "per sample": cost_words(row["seconds_a_sample"]),
+                **{words: with_interval(row[key], percent) for words, key in SHARES.items()},
+                "thrown away": row["thrown_share"],
+                "RMSD": with_interval(row["rmsd_ang"], angstrom),
+            }
+        )
     advised, hidden = decision.pop("named"), ("drawn", "cost", "rate", "counts", "standing")
     advice = {
-        "model": model, "setting": setting, "want": want, "least": least, **decision,
+        "model": model,
+        "setting": setting,
+        "want": want,
+        "least": least,
+        **decision,
         "sentence": sentence_of(decision | {"named": advised}, rows, units, want, least),
-        "rule": " ".join((__doc__ or "").split("\n\n")[1].split()), "reports": reports_rule(decision, rows, least),
-        "molecules": units, "heavy_atoms": sizes,
+        "rule": " ".join((__doc__ or "").split("\n\n")[1].split()),
+        "reports": reports_rule(decision, rows, least),
+        "molecules": units,
+        "heavy_atoms": sizes,
         "lps": [{name: value for name, value in row.items() if name not in hidden} for row in rows],
-        "cautions": cautions_of(advised[0], rows) if decision["lp"] else [], "unknown": [u for u in unknown if u],
-        "missing": missing, "commands": [command_of(setting, model, words) for words in more], "others": others,
+        "cautions": cautions_of(advised[0], rows) if decision["lp"] else [],
+        "unknown": [u for u in unknown if u],
+        "missing": missing,
+        "commands": [command_of(setting, model, words) for words in more],
+        "others": others,
         "left_out": left_out,
-    }  # fmt: skip
-    costs = [{"lp": row["lp"], "standing": row["standing"], "cost": row["cost"].value, "low": row["cost"].low,
-              "high": row["cost"].high} for row in rows if math.isfinite(row["cost"].value)]  # fmt: skip
+    }
+    costs = [
+        {
+            "lp": row["lp"],
+            "standing": row["standing"],
+            "cost": row["cost"].value,
+            "low": row["cost"].low,
+            "high": row["cost"].high,
+        }
+        for row in rows
+        if math.isfinite(row["cost"].value)
+    ]
     return {
         "main": rows_table(shown, ["lp"]),
         "commands": rows_table([{"command": command} for command in advice["commands"]]),

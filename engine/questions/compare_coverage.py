@@ -142,8 +142,10 @@ def answer(tables: Tables, options: Options) -> str:
             ends = span(row["difference_low"], row["difference_high"], points)
             words += f" ({points(row['difference'])}, {ends})"
         parts.append(words)
-        notes.append(f"{row['name']}: {row['samples']:,} conformers of {row['asked']:,} samples against "
-                     f"{row['references']:,} references.")  # fmt: skip
+        notes.append(
+            f"{row['name']}: {row['samples']:,} conformers of {row['asked']:,} samples against "
+            f"{row['references']:,} references."
+        )
         if row["without_references"]:
             notes[-1] += f" {row['without_references']:,} molecules without references are left out."
         if row["incomplete"]:

@@ -71,8 +71,11 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     drawn = sorted(cells.values(), key=lambda cell: order.index(str(cell["reason"])))
     columns = ["run", "name", "reason", "samples", "of", "share"]
     damaged = [{"name": names[run_id]} for run_id in ids if run_id not in {row["run"] for row in rows}]
-    return {"main": rows_table(rows, columns), "shown": rows_table(drawn if shown else [], columns),
-            "damaged": rows_table(damaged, ["name"])}  # fmt: skip
+    return {
+        "main": rows_table(rows, columns),
+        "shown": rows_table(drawn if shown else [], columns),
+        "damaged": rows_table(damaged, ["name"]),
+    }
 
 
 def answer(tables: Tables, options: Options) -> str:
@@ -88,8 +91,11 @@ def answer(tables: Tables, options: Options) -> str:
         return f"None of {samples:,} samples failed the rule or a check. At 95 % confidence, at most {most} do."
     worst = max(failed, key=lambda row: row["share"])
     same = listed([row["name"] for row in failed if row["share"] == worst["share"]])
-    why = max((r for r in rows if r["run"] == worst["run"] and r["reason"] not in (FAILED, UNNAMED)),
-              key=lambda row: row["samples"], default=None)  # fmt: skip
+    why = max(
+        (r for r in rows if r["run"] == worst["run"] and r["reason"] not in (FAILED, UNNAMED)),
+        key=lambda row: row["samples"],
+        default=None,
+    )
     sentence = f"{same} failed most: {worst['samples']:,} of {worst['of']:,} samples ({percent(worst['share'])}, "
     sentence += f"{span(*wilson(worst['samples'], worst['of']), percent)})"
     sentence += f", {why['samples']:,} with “{why['reason']}”." if why else ", without a reason."

@@ -91,10 +91,17 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     rows = [row for row in rows if row["measure"] in measured]
     chosen = [row for row in rows if row["figure"] == options["table_detail"] and row.get("ratio") is not None]
     runs = [
-        {"run": e.id, "name": names[e.id], "model": model_words(e), "origin": e.row["origin"],
-         "made": e.row.get("created_at"), "label": e.row.get("label"),
-         "open": f"run={e.id}" if has_samples(e) else None} for e in entries
-    ]  # fmt: skip
+        {
+            "run": e.id,
+            "name": names[e.id],
+            "model": model_words(e),
+            "origin": e.row["origin"],
+            "made": e.row.get("created_at"),
+            "label": e.row.get("label"),
+            "open": f"run={e.id}" if has_samples(e) else None,
+        }
+        for e in entries
+    ]
     return {
         "main": rows_table(rows, ["run", "name", "measure", "value", "ratio", "mark"]),
         "ratios": rows_table(chosen),
@@ -205,9 +212,11 @@ def wide(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         measure = BY_NAME[row["measure"]]
         unit = f" ({measure.unit})" if measure.unit else ""
         line = table.setdefault(row["measure"], {"figure": f"{measure.words}{unit}"})
-        value = hundredths(row["value"]) if measure.unit == "%" and row["value"] is not None else (
-            whole(row["value"]) if not measure.unit and not measure.whole else number(row["value"])
-        )  # fmt: skip
+        value = (
+            hundredths(row["value"])
+            if measure.unit == "%" and row["value"] is not None
+            else (whole(row["value"]) if not measure.unit and not measure.whole else number(row["value"]))
+        )
         line[row["name"]] = value + (" (hypothetical)" if row["origin"] == "hypothetical" else "")
         if row["run"] != runs[0]:
             line[f"{row['name']} vs control"] = ratio_words(row)
@@ -247,8 +256,10 @@ def notes(store: Store, entries: Sequence[Entry], names: dict[str, str]) -> list
         if paired.reason:
             lines.append(paired.reason)
         elif not paired.is_paired:
-            lines.append(f"{other} and {first} share no molecule: each is resampled by itself, which detects less, and "
-                         "different molecules may explain any difference.")  # fmt: skip
+            lines.append(
+                f"{other} and {first} share no molecule: each is resampled by itself, which detects less, and "
+                "different molecules may explain any difference."
+            )
         elif paired.control_alone or paired.test_alone:
             lines.append(
                 f"{other} and {first} share {paired.shared_molecules:,} molecules ({paired.shared:,} pairs); "
@@ -293,9 +304,11 @@ def answer(tables: Tables, options: Options) -> str:
     control, *tests = names
     lines = [f"{names[run]} {against_words(run, control, names[control], rows)}" for run in tests]
     if not tests:
-        shares = [f"{percent(rows[control, f'{n}_rate']['value'])} {w}" for n, w in
-                  (("pass", "passed"), ("decodes", "decode"), ("clean", "clean"), ("usable", "usable"))
-                  if (control, f"{n}_rate") in rows]  # fmt: skip
+        shares = [
+            f"{percent(rows[control, f'{n}_rate']['value'])} {w}"
+            for n, w in (("pass", "passed"), ("decodes", "decode"), ("clean", "clean"), ("usable", "usable"))
+            if (control, f"{n}_rate") in rows
+        ]
         lines = [f"{names[control]}: {', '.join(shares) or 'no rate is known'}. Choose a test to see ratios."]
     return answer_text(lines, tables["notes"]["note"].to_pylist())
 
@@ -314,8 +327,11 @@ def against_words(run: str, control: str, name: str, rows: dict[tuple[str, str],
         words += f" per sample than {name}" if ratio < 1 else f" of {name} per sample"
         words += f" (95 % CI {span(*ends)})" if ends else " (no interval)"
     parts = [words]
-    for measure, verb in (("usable_rate", "usable"), ("junk_nonnumeric_share", "of blocks not numeric"),
-                          ("cut_share", "of blocks cut")):  # fmt: skip
+    for measure, verb in (
+        ("usable_rate", "usable"),
+        ("junk_nonnumeric_share", "of blocks not numeric"),
+        ("cut_share", "of blocks cut"),
+    ):
         row, first = rows.get((run, measure)), rows.get((control, measure))
         if row and first and row["value"] is not None and first["value"] is not None:
             mark = row.get("mark") or "unknown"

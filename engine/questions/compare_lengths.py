@@ -62,12 +62,17 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
             counts, limits = tokens[chosen], table["at_limit"].cast(pa.float64()).to_numpy()[chosen]
             counts = counts[np.isfinite(counts)]
             head = {"run": run_id, "name": names[run_id], "verdict": "passed" if passed else "failed"}
-            rows.append({
-                **head, "samples": int(chosen.sum()), "unknown": int(chosen.sum() - len(counts)),
-                "median": float(np.median(counts)) if len(counts) else None,
-                "mean": float(counts.mean()) if len(counts) else None,
-                "at_limit": int((limits == 1).sum()), "stops_known": int(np.isfinite(limits).sum()),
-            })  # fmt: skip
+            rows.append(
+                {
+                    **head,
+                    "samples": int(chosen.sum()),
+                    "unknown": int(chosen.sum() - len(counts)),
+                    "median": float(np.median(counts)) if len(counts) else None,
+                    "mean": float(counts.mean()) if len(counts) else None,
+                    "at_limit": int((limits == 1).sum()),
+                    "stops_known": int(np.isfinite(limits).sum()),
+                }
+            )
             for low, count in zip(edges, np.histogram(counts, edges)[0].tolist(), strict=False):
                 share = count / of_run.sum()
                 cell = {"from": low, "below": low + step, "middle": low + step / 2, "width": step, "samples": count}

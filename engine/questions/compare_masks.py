@@ -88,8 +88,11 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     is_drawn, of = ("legal_most", runs) if shown == LEGAL else ("masked", rows)
     drawn = [row for row in of if row.get(is_drawn) is not None]
     columns = ["name", "masked", "free_positions", "dense_gb", "is_open", "why", "left_out", "batch"]
-    return {"main": rows_table(rows, ["run", "name", "smiles"]), shown: rows_table(drawn),
-            "runs": rows_table(runs, columns)}  # fmt: skip
+    return {
+        "main": rows_table(rows, ["run", "name", "smiles"]),
+        shown: rows_table(drawn),
+        "runs": rows_table(runs, columns),
+    }
 
 
 def answer(tables: Tables, options: Options) -> str:
@@ -98,11 +101,15 @@ def answer(tables: Tables, options: Options) -> str:
     sentences = []
     if fixed:
         most = max(fixed, key=lambda run: run["masked"])
-        sentences.append(f"{most['name']} masks most: median {large(most['masked'])} entries per molecule, at "
-                         f"{most['free_positions']:,.0f} FREE positions.")  # fmt: skip
+        sentences.append(
+            f"{most['name']} masks most: median {large(most['masked'])} entries per molecule, at "
+            f"{most['free_positions']:,.0f} FREE positions."
+        )
         if most["dense_gb"] is not None:
-            sentences.append(f"A dense mask for its batch of {most['batch']} would take {number(most['dense_gb'])} GB "
-                             f"(the reports' {REPORTED_GB:.1f} GB: 32 x 2,000 x 152,000 entries).")  # fmt: skip
+            sentences.append(
+                f"A dense mask for its batch of {most['batch']} would take {number(most['dense_gb'])} GB "
+                f"(the reports' {REPORTED_GB:.1f} GB: 32 x 2,000 x 152,000 entries)."
+            )
     if is_open := [run["name"] for run in runs if run["is_open"]]:
         sentences.append(f"Under {listed(is_open)} the model chooses how many positions there are.")
     notes = [f"{run['name']}: {run['why']}." for run in runs if run["why"]]
@@ -158,12 +165,17 @@ def mask_rows(constraint: Constraint, molecules: Iterable[Molecule]) -> list[Row
         least, most, stays, jumps = zip(*cells, strict=True) if cells else ((vocabulary,), (vocabulary,), (), ())
         is_open = any(stays)
         rows.append(
-            {"smiles": molecule.smiles, "atoms": molecule.atoms, "dense_entries": len(program) * vocabulary,
-             "positions": "open" if is_open else "at most" if any(jumps) else "fixed",
-             "free_positions": None if is_open else int(is_free.sum()),
-             "masked": None if is_open else sum(vocabulary - count for count in least),
-             "legal_least": max(1, min(least)), "legal_most": max(1, max(most))}
-        )  # fmt: skip
+            {
+                "smiles": molecule.smiles,
+                "atoms": molecule.atoms,
+                "dense_entries": len(program) * vocabulary,
+                "positions": "open" if is_open else "at most" if any(jumps) else "fixed",
+                "free_positions": None if is_open else int(is_free.sum()),
+                "masked": None if is_open else sum(vocabulary - count for count in least),
+                "legal_least": max(1, min(least)),
+                "legal_most": max(1, max(most)),
+            }
+        )
     return rows
 
 

@@ -23,9 +23,15 @@ from engine.store.store import Store
 
 TITLE = "Which molecules differ?"
 OF = Of("run", least=1, most=41)
-PER_SAMPLE = {"tokens_a_sample": "tokens", "forced_share": "forced share", "strain_moved_ang": "move when relaxed",
-              "junk_letters_share": "blocks with a letter", "junk_nonnumeric_share": "blocks with a non-number",
-              "cut_share": "cut blocks", "bad_blocks": "bad blocks"}  # fmt: skip
+PER_SAMPLE = {
+    "tokens_a_sample": "tokens",
+    "forced_share": "forced share",
+    "strain_moved_ang": "move when relaxed",
+    "junk_letters_share": "blocks with a letter",
+    "junk_nonnumeric_share": "blocks with a non-number",
+    "cut_share": "cut blocks",
+    "bad_blocks": "bad blocks",
+}
 """What a measure is called of one sample, and in links."""
 MEASURES = {PER_SAMPLE.get(m.name, m.words): m for m in (BY_NAME["tokens_a_sample"], *SAMPLED)}
 
@@ -72,9 +78,13 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     spots: dict[tuple[float, float], dict[str, Any]] = {}
     rows: list[dict[str, Any]] = []
     for smiles, a, b, x, y in zip(
-        first.smiles.take(mine).to_pylist(), first.sample_id[mine].tolist(), second.sample_id[theirs].tolist(),
-        left[known][order].tolist(), right[known][order].tolist(), strict=True,
-    ):  # fmt: skip
+        first.smiles.take(mine).to_pylist(),
+        first.sample_id[mine].tolist(),
+        second.sample_id[theirs].tolist(),
+        left[known][order].tolist(),
+        right[known][order].tolist(),
+        strict=True,
+    ):
         samples = {"control_sample": f"run={control.id}&sample={a}", "test_sample": f"run={test.id}&sample={b}"}
         rows.append({"smiles": smiles, "control": x, "test": y, "pair": f"{a}-{b}", **samples})
         spot = spots.setdefault((x, y), {**rows[-1], "count": 0})
@@ -86,16 +96,28 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     paired = compare_entries(store, control, test)
     compared = paired.measure(name)
     ratio = None if compared.ratio is None else compared.ratio.value
-    overall = {"control": names[control.id], "test": names[test.id], "measure": options["points_by"],
-               "unit": measure.unit, "pairs": len(rows), "shared": paired.shared,
-               "above": int((right[known] > left[known]).sum()),
-               "below": int((right[known] < left[known]).sum()), "alone": paired.control_alone + paired.test_alone,
-               "control_mean": compared.control, "test_mean": compared.test, "reason": compared.reason,
-               "mark": mark_of(measure, ratio, compared)}  # fmt: skip
+    overall = {
+        "control": names[control.id],
+        "test": names[test.id],
+        "measure": options["points_by"],
+        "unit": measure.unit,
+        "pairs": len(rows),
+        "shared": paired.shared,
+        "above": int((right[known] > left[known]).sum()),
+        "below": int((right[known] < left[known]).sum()),
+        "alone": paired.control_alone + paired.test_alone,
+        "control_mean": compared.control,
+        "test_mean": compared.test,
+        "reason": compared.reason,
+        "mark": mark_of(measure, ratio, compared),
+    }
     if compared.difference is not None:
         overall["difference"] = with_interval(compared.difference, points if measure.unit == "%" else signed)
-    return {"main": rows_table(shown, ["smiles", "control", "test"]), "points": rows_table(list(spots.values())),
-            "overall": rows_table([overall])}  # fmt: skip
+    return {
+        "main": rows_table(shown, ["smiles", "control", "test"]),
+        "points": rows_table(list(spots.values())),
+        "overall": rows_table([overall]),
+    }
 
 
 def answer(tables: Tables, options: Options) -> str:

@@ -71,8 +71,10 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
             share = percent(thrown / (thrown + entry.row["tokens"]))
             notes.append(f"The guard of {names[entry.id]} threw away {share} of its tokens: their time counts here.")
     notes += size_notes(entries)
-    return {"main": rows_table(rows, ["run", "name", "factor", "ratio", "share"]),
-            "notes": rows_table([{"note": note} for note in notes], ["note"])}  # fmt: skip
+    return {
+        "main": rows_table(rows, ["run", "name", "factor", "ratio", "share"]),
+        "notes": rows_table([{"note": note} for note in notes], ["note"]),
+    }
 
 
 def answer(tables: Tables, options: Options) -> str:

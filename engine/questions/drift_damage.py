@@ -52,8 +52,17 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         for check in ("stereo", "geometry"):
             right, judged = row[f"{check}_right"], row[f"{check}_judged"]
             low, high = wilson(right, judged) if judged else (None, None)
-            rows.append({"text": text, "what": f"{check} right", "share": right / judged if judged else None,
-                         "low": low, "high": high, "judged": judged, "samples": row["samples"]})  # fmt: skip
+            rows.append(
+                {
+                    "text": text,
+                    "what": f"{check} right",
+                    "share": right / judged if judged else None,
+                    "low": low,
+                    "high": high,
+                    "judged": judged,
+                    "samples": row["samples"],
+                }
+            )
     return {"main": rows_table(rows, list(COLUMNS))}
 
 

@@ -75,18 +75,26 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
             bin_ = CUT if drift is None else f"{by}~{name}~{drift}"
             sign = CUT if drift is None or drift < 0 else "junk-prone" if drift else "exact"
             blocks = cut[name] if drift is None else drifts[name].get(drift, 0)
-            bars.append({
-                "group": name, "title": title + " (hypothetical)" * is_hypothetical,
-                "drift": CUT if drift is None else f"{drift:+d}".replace("-", "−").replace("+0", "0"),
-                "sign": "hypothetical" if is_hypothetical else sign, "blocks": blocks,
-                "share": blocks / totals[name] if totals[name] else 0.0, "bin": bin_,
-                "is_faint": picked != bin_ and (picked == CUT or picked.startswith(f"{by}~")),
-            })  # fmt: skip
+            bars.append(
+                {
+                    "group": name,
+                    "title": title + " (hypothetical)" * is_hypothetical,
+                    "drift": CUT if drift is None else f"{drift:+d}".replace("-", "−").replace("+0", "0"),
+                    "sign": "hypothetical" if is_hypothetical else sign,
+                    "blocks": blocks,
+                    "share": blocks / totals[name] if totals[name] else 0.0,
+                    "bin": bin_,
+                    "is_faint": picked != bin_ and (picked == CUT or picked.startswith(f"{by}~")),
+                }
+            )
     about = {"left_out": len(drifts) - len(kept)} | {
         name: sum(counts[group] for group in kept) for name, counts in (("cut", cut), ("other", other))
     }
-    return {"main": rows_table([row for row in bars if row["blocks"]], ["title", "drift", "sign", "blocks", "share"]),
-            "bars": rows_table(bars if any(totals.values()) else []), "about": rows_table([about])}  # fmt: skip
+    return {
+        "main": rows_table([row for row in bars if row["blocks"]], ["title", "drift", "sign", "blocks", "share"]),
+        "bars": rows_table(bars if any(totals.values()) else []),
+        "about": rows_table([about]),
+    }
 
 
 def of_run(run: RunFacts) -> dict[By, str]:

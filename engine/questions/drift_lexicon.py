@@ -87,10 +87,16 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         raw_p = [p for _, p in uses if p is not None]
         shown = "".join("␣" if char == " " else visible(char) for char in text)
         rows.append(
-            {"piece": shown, "token_id": id_, "script": script, "count": len(uses),
-             "samples": len({sample for sample, _ in uses}), "mean_p_raw": sum(raw_p) / len(raw_p) if raw_p else None,
-             "tokens_with_p_raw": len(raw_p)}
-        )  # fmt: skip
+            {
+                "piece": shown,
+                "token_id": id_,
+                "script": script,
+                "count": len(uses),
+                "samples": len({sample for sample, _ in uses}),
+                "mean_p_raw": sum(raw_p) / len(raw_p) if raw_p else None,
+                "tokens_with_p_raw": len(raw_p),
+            }
+        )
     counts: Counter[str] = Counter()
     for row in rows:
         counts[row["script"]] += row["count"]

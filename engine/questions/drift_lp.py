@@ -96,9 +96,11 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         return row | {"overruled": int(tokens.sum() - first.sum()), "taken": float(removed.sum())}
 
     every = figures(np.ones(len(sample), bool))
-    by_where = [{"kind": kind, "where": str(name) or "no rule", **figures((of["place"] == name) & is_kind)}
-                for kind, is_kind in (("forced", forced), ("free", ~forced))
-                for name in np.unique(of["place"][is_kind])]  # fmt: skip
+    by_where = [
+        {"kind": kind, "where": str(name) or "no rule", **figures((of["place"] == name) & is_kind)}
+        for kind, is_kind in (("forced", forced), ("free", ~forced))
+        for name in np.unique(of["place"][is_kind])
+    ]
     by_where.sort(key=lambda row: (row["kind"], -row["overruled"], -row["taken"], row["where"]))
     late = of["tenth"] >= 5
     trends = {}
@@ -111,11 +113,15 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     tokens, surprise = sums(forced, "tokens", "surprise")
     free, removed = sums(~forced, "tokens", "removed")
     samples = [
-        {"sample_id": id_, "surprise": quotient(surprise[n], tokens[n]), "removed": quotient(removed[n], free[n]),
-         **{name: by_id.get(id_, {}).get(name) for name in ("rmsd_ang", "heavy_atoms")},
-         "sample": f"view=Molecules&run={run.id}&sample={id_}"}
+        {
+            "sample_id": id_,
+            "surprise": quotient(surprise[n], tokens[n]),
+            "removed": quotient(removed[n], free[n]),
+            **{name: by_id.get(id_, {}).get(name) for name in ("rmsd_ang", "heavy_atoms")},
+            "sample": f"view=Molecules&run={run.id}&sample={id_}",
+        }
         for n, id_ in enumerate(ids.tolist())
-    ]  # fmt: skip
+    ]
     with_rmsd = [row for row in samples if row["rmsd_ang"] is not None]
     overall = {"samples": len(ids), "rmsd_samples": len(with_rmsd), "rmsd_to": rmsd_references(run), **every}
     for name, trend in trends.items():
@@ -126,9 +132,13 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         overall |= interval_row(f"rmsd_{name}_adjusted", None if correlation is None else correlation.adjusted)
     along = [{"along": tenth / 10 + 0.05, **figures(of["tenth"] == tenth)} for tenth in range(10)]
     drawn = with_rmsd if len(with_rmsd) > 2 else []
-    return {"main": rows_table(by_where, ["kind", "where"]), "along": rows_table(along),
-            "overall": rows_table([overall]),
-            "samples": rows_table(samples), "with rmsd": rows_table(drawn)}  # fmt: skip
+    return {
+        "main": rows_table(by_where, ["kind", "where"]),
+        "along": rows_table(along),
+        "overall": rows_table([overall]),
+        "samples": rows_table(samples),
+        "with rmsd": rows_table(drawn),
+    }
 
 
 def against_rmsd(rows: Sequence[dict[str, Any]], name: str) -> Correlation | None:
@@ -165,8 +175,10 @@ def answer(tables: Tables, options: Options) -> str:
         if worst["overruled"] and low < MOSTLY:
             lead += f", mostly at “{worst['where']}” ({worst['overruled']:,} of {row['overruled']:,} overruled choices)"
         lead += "."
-        notes.append(f"Mean probability (geometric) of {counted(row['forced'], 'forced token')}: "
-                     f"{with_interval(of('p_forced'))}.")  # fmt: skip
+        notes.append(
+            f"Mean probability (geometric) of {counted(row['forced'], 'forced token')}: "
+            f"{with_interval(of('p_forced'))}."
+        )
     if removed is not None:
         is_none = (removed.value if removed.high is None else removed.high) < NOTHING
         words = "nothing" if not removed.value else f"almost nothing ({percent(removed.value)})"
@@ -189,7 +201,9 @@ def answer(tables: Tables, options: Options) -> str:
                 verdict = "with size held constant the interval includes 0"
         notes.append(f"Rank correlation of RMSD with {words}: {with_interval(plain, number)}, {verdict}.")
     if row["rmsd_samples"] < LEAST_SAMPLES and own is not None:
-        notes.append(f"RMSD is known of {row['rmsd_samples']} of {counted(row['samples'], 'sample')} with steps, which "
-                     "does not show whether the LP costs accuracy.")  # fmt: skip
+        notes.append(
+            f"RMSD is known of {row['rmsd_samples']} of {counted(row['samples'], 'sample')} with steps, which "
+            "does not show whether the LP costs accuracy."
+        )
     notes.append(f"In brackets: 95 % intervals over {counted(row['samples'], 'sample')}.")
     return answer_text([lead], notes)

@@ -38,10 +38,16 @@ UNKNOWN = "What the LP costs the model is not known"
 
 def cost_rows(costs: Sequence[Row]) -> list[Row]:
     return [
-        {"place": cost["name"], "tokens": cost["tokens"], **{part: cost[part] for part in PARTS},
-         "log_w": cost["whole"].value, "low": cost["whole"].low, "high": cost["whole"].high}
+        {
+            "place": cost["name"],
+            "tokens": cost["tokens"],
+            **{part: cost[part] for part in PARTS},
+            "log_w": cost["whole"].value,
+            "low": cost["whole"].low,
+            "high": cost["whole"].high,
+        }
         for cost in costs
-    ]  # fmt: skip
+    ]
 
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
@@ -52,12 +58,19 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         )
     by = options["cost_by"]
     rows = cost_rows({"along": cost.tenths, "parts": cost.parts, "elements": cost.elements}[by])
-    bars = [{"place": row["place"], "tokens": row["tokens"], "part": words, "nat": row[part]}
-            for part, words in PARTS.items() for row in rows if abs(row[part]) >= 0.001]  # fmt: skip
+    bars = [
+        {"place": row["place"], "tokens": row["tokens"], "part": words, "nat": row[part]}
+        for part, words in PARTS.items()
+        for row in rows
+        if abs(row[part]) >= 0.001
+    ]
     lp = entries[0].row.get("lp") or "The LP"
     notes = [{"note": line} for line in sentences(cost, str(lp))]
-    return {"main": rows_table(rows, ["place"]), "bars": rows_table(bars, ["place", "part", "nat"]),
-            "notes": rows_table(notes)}  # fmt: skip
+    return {
+        "main": rows_table(rows, ["place"]),
+        "bars": rows_table(bars, ["place", "part", "nat"]),
+        "notes": rows_table(notes),
+    }
 
 
 def sentences(cost: RunCost, lp: str) -> list[str]:
@@ -70,9 +83,12 @@ def sentences(cost: RunCost, lp: str) -> list[str]:
         return 0.0 if part is None else part.value
 
     mask = value(cost.free) - value(cost.filters)
-    parts = {"at forced tokens": value(cost.forced), "by the mask at free ones": mask,
-             "by the sampling filters": value(cost.filters),
-             "by the guard": cost.lp_part - value(cost.mask)}  # fmt: skip
+    parts = {
+        "at forced tokens": value(cost.forced),
+        "by the mask at free ones": mask,
+        "by the sampling filters": value(cost.filters),
+        "by the guard": cost.lp_part - value(cost.mask),
+    }
     split = [f"{nat(part)} {where}" for where, part in parts.items() if abs(part) >= 0.005 or "at" in where.split()]
     trend, estimate = cost.disagreement, cost.tempered
     least = "at least " if cost.is_bound else ""
@@ -91,11 +107,15 @@ def sentences(cost: RunCost, lp: str) -> list[str]:
     if trend.rmsd is not None:
         verdict = "no relation shown" if not trend.rmsd.excludes_zero else "higher" if trend.rmsd.value > 0 else "lower"
         over = f"{counted(trend.rmsd_samples, 'sample')} of {counted(trend.rmsd_molecules, 'molecule')}"
-        lines.append(f"−log w where RMSD is higher, within molecules: {verdict} (rank correlation "
-                     f"{with_interval(trend.rmsd, nat)}, {over}).")  # fmt: skip
+        lines.append(
+            f"−log w where RMSD is higher, within molecules: {verdict} (rank correlation "
+            f"{with_interval(trend.rmsd, nat)}, {over})."
+        )
     if cost.raw != cost.tempered:
-        lines.append(f"With the raw p, at temperature 1: log w {with_interval(cost.log_w, nat)} per sample, log p(C) "
-                     f"{with_interval(cost.raw.log_p, nat)}, {effective_words(cost.raw, cost.samples)}.")  # fmt: skip
+        lines.append(
+            f"With the raw p, at temperature 1: log w {with_interval(cost.log_w, nat)} per sample, log p(C) "
+            f"{with_interval(cost.raw.log_p, nat)}, {effective_words(cost.raw, cost.samples)}."
+        )
     return lines
 
 

@@ -72,8 +72,18 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         compared = {f"{lane}, against no LP": delta for lane, delta in (document.get("beside_none") or {}).items()}
         compared["[OH] and [NH2], against plain descriptors, under v4.3"] = document.get("descriptors")
         steps += [(words, (delta or {}).get("cov_r"), False) for words, delta in compared.items()]
-        changes += [{"model": document["model"], "step": step, "change": delta["value"], "low": delta["low"],
-                     "high": delta["high"], "is_fall": is_fall} for step, delta, is_fall in steps if delta]  # fmt: skip
+        changes += [
+            {
+                "model": document["model"],
+                "step": step,
+                "change": delta["value"],
+                "low": delta["low"],
+                "high": delta["high"],
+                "is_fall": is_fall,
+            }
+            for step, delta, is_fall in steps
+            if delta
+        ]
     changes.sort(key=lambda row: not row["is_fall"])
     # A lane that was run at two sizes has two rows, and the curves are of the size that all have.
     lanes, curves = [], []
@@ -88,8 +98,10 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         unparsed = ", ".join(f"{kind} {count:,}" for kind, count in lane["not_decoded"].items())
         lanes.append(row | {"skip": lane["skip"]["cov_r"], "does not parse": unparsed})
         if lane["lane"] in drawn and lane["molecules"] == size:
-            curves += [{"lane": name, "threshold": threshold, "covered": share}
-                       for threshold, share in zip(zero["thresholds"], zero["cov_r_curve"], strict=True)]  # fmt: skip
+            curves += [
+                {"lane": name, "threshold": threshold, "covered": share}
+                for threshold, share in zip(zero["thresholds"], zero["cov_r_curve"], strict=True)
+            ]
     return {
         "main": rows_table(changes, ["model", "step", "change", "low", "high"]),
         "fall": rows_table([row for row in changes if row["is_fall"]], ["model", "step", "change"]),
@@ -123,12 +135,16 @@ def answer(tables: Tables, options: Options) -> str:
         forced.append(f"{points(steps['forcing the SMILES'])} ({model})")
     lines, rows = [lead], tables["main"].to_pylist()
     if losses:
-        lines.append(f"Under v4.3, {'; '.join(losses)}. Forcing the SMILES alone, in canonical atom order, changes "
-                     f"COV-R by {listed(forced)} points.")  # fmt: skip
+        lines.append(
+            f"Under v4.3, {'; '.join(losses)}. Forcing the SMILES alone, in canonical atom order, changes "
+            f"COV-R by {listed(forced)} points."
+        )
     other = [(row["change"], row["model"]) for row in rows if row["step"].startswith("SMILES in another")]
     if other:
         off, model = min(other)
         lines.append(f"Forcing a SMILES in another atom order changes COV-R by {points(off)} points more ({model}).")
-    note = ("A cause that nobody named: the group's LPs force [OH] and [NH2] for a heteroatom with hydrogens, and its "
-            "Qwen model was trained on [O] and [N]; what that does to it cannot be shown here.")  # fmt: skip
+    note = (
+        "A cause that nobody named: the group's LPs force [OH] and [NH2] for a heteroatom with hydrogens, and its "
+        "Qwen model was trained on [O] and [N]; what that does to it cannot be shown here."
+    )
     return answer_text(lines, [note, *tables["damaged"]["what"].to_pylist()])

@@ -122,16 +122,22 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     filters = {"flags": list(options["flags"]), "at": list(options["at"]), "meant": options["meant"]}
     shares = [row | {"share": row["damaged"] / row["seen"]} for row in report["positions"]]
     causes = [
-        {"cause": f"{capitalised(finding['title'])} ({CERTAINTY_LABELS[finding['certainty']]})",
-         "positions": positions_in_words(finding["positions"]) if finding["positions"] else "",
-         **{name: finding[name] for name in ("values", "places")}, "is_damage": finding["cause"] not in ON_PURPOSE,
-         "why": RULES[finding["cause"]][1], "evidence": "; ".join(finding["evidence"])}
+        {
+            "cause": f"{capitalised(finding['title'])} ({CERTAINTY_LABELS[finding['certainty']]})",
+            "positions": positions_in_words(finding["positions"]) if finding["positions"] else "",
+            **{name: finding[name] for name in ("values", "places")},
+            "is_damage": finding["cause"] not in ON_PURPOSE,
+            "why": RULES[finding["cause"]][1],
+            "evidence": "; ".join(finding["evidence"]),
+        }
         for finding in report["findings"]
-    ]  # fmt: skip
+    ]
     if late is not None:
-        why = (f"{late['nearer']:,} of {counted(late['entries'], 'entry', 'entries')} hold the values that "
-               f"{late['engine']} ({late['other']}) has for the next token. Either this log was read after the next "
-               "call, or that one a token too early.")  # fmt: skip
+        why = (
+            f"{late['nearer']:,} of {counted(late['entries'], 'entry', 'entries')} hold the values that "
+            f"{late['engine']} ({late['other']}) has for the next token. Either this log was read after the next "
+            "call, or that one a token too early."
+        )
         causes.insert(0, {"cause": "Read late (likely)", "values": 0, "is_damage": True, "why": why})
     figures = {name: value for name, value in report.items() if not isinstance(value, list)}
     first = {"name": log_name(log.row), **figures, "is_late": late is not None, "notes": log.row.get("notes") or ""}

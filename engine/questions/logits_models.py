@@ -56,16 +56,27 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         low, high = wilson(round(share * report["entries"]), report["entries"])
         damaged = [item["position"] for item in report["positions"] if item["damaged"]]
         precision = precision_name(report["precision"])
-        rows.append({
-            "engine": report["engine"], "model": report["model"] or "", "precision": precision,
-            "by_report": report["garbage_share"], "by_ours": report["damaged_share"],
-            "cause": cause_words(row),
-            "positions": positions_in_words(damaged) if damaged else "", "vocabulary": report["length"],
-            **{name: report[name] for name in ("entries", "values", "least", "largest")},
-            "log": urlencode({"view": "Health", "log": entry.id}), "origin": row["origin"], "id": entry.id,
-            "name": log_name(row), "lane": f"{report['engine']} {precision or ''}",
-            "share": share, "low": low, "high": high,
-        })  # fmt: skip
+        rows.append(
+            {
+                "engine": report["engine"],
+                "model": report["model"] or "",
+                "precision": precision,
+                "by_report": report["garbage_share"],
+                "by_ours": report["damaged_share"],
+                "cause": cause_words(row),
+                "positions": positions_in_words(damaged) if damaged else "",
+                "vocabulary": report["length"],
+                **{name: report[name] for name in ("entries", "values", "least", "largest")},
+                "log": urlencode({"view": "Health", "log": entry.id}),
+                "origin": row["origin"],
+                "id": entry.id,
+                "name": log_name(row),
+                "lane": f"{report['engine']} {precision or ''}",
+                "share": share,
+                "low": low,
+                "high": high,
+            }
+        )
     rows.sort(key=lambda row: (-max(row["by_report"], row["by_ours"]), row["name"]))
     main = rows_table(rows, ["engine", "model", "precision", "by_report", "by_ours"])
     return {"main": main, "notes": rows_table(left_out, ["id"])}
@@ -79,7 +90,9 @@ def answer(tables: Tables, options: Options) -> str:
     if worst and worst["share"]:
         ends = span(worst["low"], worst["high"], percent)
         where = f", at {worst['positions']}" if worst["positions"] else ""
-        lines.append(f"Most by {options['rule']}: {worst['name']}, {percent(worst['share'])} of its "
-                     f"{counted(worst['entries'], 'entry', 'entries')} ({ends}){where}.")  # fmt: skip
+        lines.append(
+            f"Most by {options['rule']}: {worst['name']}, {percent(worst['share'])} of its "
+            f"{counted(worst['entries'], 'entry', 'entries')} ({ends}){where}."
+        )
     notes = [f"Left out, values not readable: {', '.join(left_out)}; see python -m engine verify."] if left_out else []
     return answer_text(lines, notes)

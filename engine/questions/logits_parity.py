@@ -113,8 +113,10 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         notes.append("Same engine and precision: this compares two runs of one engine.")
     for log in entries:
         if late := late_read(store, log, entries):
-            lead.append(f"{log.id} was probably read late: {late['nearer']:,} of {late['entries']:,} entries hold the "
-                        "other's values of the next token.")  # fmt: skip
+            lead.append(
+                f"{log.id} was probably read late: {late['nearer']:,} of {late['entries']:,} entries hold the "
+                "other's values of the next token."
+            )
     if equal:
         notes.append(f"{counted(equal, 'entry is', 'entries are')} equal bit for bit, and not drawn.")
     return {

@@ -169,14 +169,20 @@ def facts(store: Store, trace: Trace, count: str) -> dict[str, Any]:
     here = quotient(tokens, trace.known("samples"))
     legal = LEGAL_ROWS.get((str(run.get("lp")), str(run.get("tokenizer"))))
     return {
-        "name": trace.name, "work_side": trace.work_side, "base": base,
-        "work_us": quotient(trace.work().us, base), "span_us": quotient(span, base),
-        "lp": run.get("lp"), "forced": quotient(trace.known("forced_tokens"), tokens),
+        "name": trace.name,
+        "work_side": trace.work_side,
+        "base": base,
+        "work_us": quotient(trace.work().us, base),
+        "span_us": quotient(span, base),
+        "lp": run.get("lp"),
+        "forced": quotient(trace.known("forced_tokens"), tokens),
         "tokens_a_sample": quotient(run.get("tokens"), run.get("samples")) if here is None else here,
-        "us_a_token": quotient(span, tokens), "device": trace.entry.row.get("device") or "a CPU",
-        "model": sized(model_name(run)) if model_name(run) else "", "vocabulary": run.get("vocab_size"),
+        "us_a_token": quotient(span, tokens),
+        "device": trace.entry.row.get("device") or "a CPU",
+        "model": sized(model_name(run)) if model_name(run) else "",
+        "vocabulary": run.get("vocab_size"),
         "legal": legal if run.get("backend") == "fast" else None,
-    }  # fmt: skip
+    }
 
 
 def answer(tables: Tables, options: Options) -> str:

@@ -22,8 +22,13 @@ from engine.store.store import Store
 TITLE = "Which operations take the time, and which differ?"
 OF = Of("trace", least=1, most=2)
 # Saved links name the control A and the test B.
-CHANGES = {"only in B": "added", "only in A": "gone", "more calls": "grown", "fewer calls": "shrunk",
-           "as many calls": "same"}  # fmt: skip
+CHANGES = {
+    "only in B": "added",
+    "only in A": "gone",
+    "more calls": "grown",
+    "fewer calls": "shrunk",
+    "as many calls": "same",
+}
 WORDS = {"only in B": "only in the test", "only in A": "only in the control"}
 
 
@@ -99,19 +104,38 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         key = hashlib.sha256(row["name"].encode("utf-8", "surrogatepass")).hexdigest()[:12]  # its name may be too long
         picked = row["name"] if key == options["operation"] else picked
         move = "work" if is_alone else "more in the test" if value > 0 else "less in the test"
-        table.append(row | {"key": key, "move": move, "value": value if column == "calls" else value / 1000,
-                            "change": WORDS.get(named[row["change"]], named[row["change"]]),
-                            "words": label.removeprefix("+") if is_alone else label,
-                            "share": quotient(row["total_us_control"], whole)})  # fmt: skip
+        table.append(
+            row
+            | {
+                "key": key,
+                "move": move,
+                "value": value if column == "calls" else value / 1000,
+                "change": WORDS.get(named[row["change"]], named[row["change"]]),
+                "words": label.removeprefix("+") if is_alone else label,
+                "share": quotient(row["total_us_control"], whole),
+            }
+        )
     table.sort(key=lambda row: (-abs(row["value"]), row["name"]))
     drawn = [] if reason else [row for row in table if row["value"]][:MOST_DRAWN]
     parameters, names = {"name": picked, "control": ids[0]}, entry_names(entries)
     streams = store.table(STREAMS, parameters, of=ids).to_pylist() if picked else []
     shown = ["short_name", "family", "total_us_control", "share", "calls_control", "mean_us_control", "name"]
     if not is_alone:
-        shown = ["short_name", "difference_us", "change", "total_us_control", "total_us_test", "total_us_ratio",
-                 "calls_control", "calls_test", "calls_ratio", "mean_us_control", "mean_us_test", "family",
-                 "name"]  # fmt: skip
+        shown = [
+            "short_name",
+            "difference_us",
+            "change",
+            "total_us_control",
+            "total_us_test",
+            "total_us_ratio",
+            "calls_control",
+            "calls_test",
+            "calls_ratio",
+            "mean_us_control",
+            "mean_us_test",
+            "family",
+            "name",
+        ]
     return {
         "main": rows_table(rows, ["name", "short_name", "family", "change", "difference_us"]),
         "largest": rows_table([row | {"short_name": shortened(row["short_name"], 34)} for row in drawn]),

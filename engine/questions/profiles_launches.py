@@ -93,8 +93,11 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         {"name": name, "what": label, "unit": unit, "control": left, "test": right, "ratio": quotient(right, left)}
         for (name, label, unit, left), (_, _, _, right) in zip(figures_of(control), figures_of(test), strict=True)
     ]
-    none = {row["name"].partition("_")[0] for row in rows if row["name"].endswith("_calls") and not row["control"]
-            and not row["test"]}  # fmt: skip
+    none = {
+        row["name"].partition("_")[0]
+        for row in rows
+        if row["name"].endswith("_calls") and not row["control"] and not row["test"]
+    }
     is_alike = control.work_side == test.work_side  # else kernels of a device would be compared with operators of a CPU
     shown = [
         row | {"ratio": row["ratio"] if is_alike or row["name"] == "span_us" else None}
@@ -109,8 +112,11 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         tokens = trace.known("tokens")
         if tokens and trace.work_side == "host" and not trace.has_calls:
             families = sorted(trace.families.items(), key=lambda pair: -pair[1].calls)
-            operators += [{"name": trace.name, "family": family, "a_token": totals.calls / tokens}
-                          for (side, family), totals in families if side == "host"][:MOST_FAMILIES]  # fmt: skip
+            operators += [
+                {"name": trace.name, "family": family, "a_token": totals.calls / tokens}
+                for (side, family), totals in families
+                if side == "host"
+            ][:MOST_FAMILIES]
     columns = ["what", "control", "unit"] if len(entries) == 1 else ["what", "control", "test", "ratio", "unit"]
     reason = incomparable(control, test)
     return {

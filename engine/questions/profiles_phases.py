@@ -74,14 +74,28 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         before, until = first["start_us"], last["start_us"] + last["dur_us"]
         in_passes, whole = sum(mark["dur_us"] for mark in passes.marks), means(state != "")
         templates = passes.us[:, PHASES.index("template")].sum().item() or None
-        around.append({
-            "name": name,
-            "why": "which tokens of its passes are junk is not known" if (state == "unknown").all() else "",
-            "in_passes": in_passes, "before": before, "between": until - before - in_passes,
-            "after": (entry.row.get("span_us") or 0.0) - until, "templates": templates,
-        })  # fmt: skip
-        rows += [{"name": name, "phase": phase, "us": us, "ms": us / 1000, "share": us / sum(whole.values()),
-                  "passes": count} for phase, us in whole.items()]  # fmt: skip
+        around.append(
+            {
+                "name": name,
+                "why": "which tokens of its passes are junk is not known" if (state == "unknown").all() else "",
+                "in_passes": in_passes,
+                "before": before,
+                "between": until - before - in_passes,
+                "after": (entry.row.get("span_us") or 0.0) - until,
+                "templates": templates,
+            }
+        )
+        rows += [
+            {
+                "name": name,
+                "phase": phase,
+                "us": us,
+                "ms": us / 1000,
+                "share": us / sum(whole.values()),
+                "passes": count,
+            }
+            for phase, us in whole.items()
+        ]
         for key, words in STATES.items():
             if (state == key).any():
                 split, chosen = means(state == key), np.flatnonzero(state == key)
@@ -114,10 +128,14 @@ def answer(tables: Tables, options: Options) -> str:
         wrote = f" None of its {of_trace[0]['passes']:,} passes wrote junk{cuts}." if normal or cut else ""
         if junk:
             without = f", {microseconds(normal['mean_us'])} without" if normal else ""
-            wrote = (f" Of its {junk['of']:,} passes {junk['passes']:,} wrote junk: {microseconds(junk['mean_us'])} on "
-                     f"average{without}.")  # fmt: skip
-        lines.append(f"{name}: a pass takes {microseconds(sum(phase['us'] for phase in of_trace))} on average, "
-                     f"{percent(most['share'])} of it {most['phase']}.{wrote}")  # fmt: skip
+            wrote = (
+                f" Of its {junk['of']:,} passes {junk['passes']:,} wrote junk: {microseconds(junk['mean_us'])} on "
+                f"average{without}."
+            )
+        lines.append(
+            f"{name}: a pass takes {microseconds(sum(phase['us'] for phase in of_trace))} on average, "
+            f"{percent(most['share'])} of it {most['phase']}.{wrote}"
+        )
         parts = [row[part] for part in ("in_passes", "before", "between", "after")]
         if min(parts) >= -ROUNDING_US:  # else passes overlap
             texts = [f"{number(max(0.0, part) / 1000)} ms" for part in parts]

@@ -52,8 +52,16 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     rows: list[dict[str, Any]] = []
     for phase, family in dict.fromkeys([*both[0], *both[1]]) if all(both) else ():
         control, test = (work.get((phase, family), 0.0) for work in both)
-        rows.append({"place": phase, "where": PLACES[phase], "family": family, "control_us": control,
-                     "test_us": test, "difference_us": test - control})  # fmt: skip
+        rows.append(
+            {
+                "place": phase,
+                "where": PLACES[phase],
+                "family": family,
+                "control_us": control,
+                "test_us": test,
+                "difference_us": test - control,
+            }
+        )
     is_alone = len(entries) == 1
     by = "control_us" if is_alone else "difference_us"
     rows.sort(key=lambda row: (-abs(row[by]), row["place"], row["family"]))
@@ -106,9 +114,11 @@ def answer(tables: Tables, options: Options) -> str:
     by = "control_us" if is_alone else "difference_us"
     sums = {where: sum(row[by] for row in of_where) for where, of_where in by_where.items()}
     moved, words = sum(map(abs, sums.values())), microseconds if is_alone else signed_microseconds
-    parts = [f"{where} {words(sums[where])} ({by_where[where][0]['family']} {words(by_where[where][0][by])})"
-             for where in sorted(sums, key=lambda where: -abs(sums[where]))
-             if abs(sums[where]) >= LEAST_NAMED * moved][:MOST_NAMED]  # fmt: skip
+    parts = [
+        f"{where} {words(sums[where])} ({by_where[where][0]['family']} {words(by_where[where][0][by])})"
+        for where in sorted(sums, key=lambda where: -abs(sums[where]))
+        if abs(sums[where]) >= LEAST_NAMED * moved
+    ][:MOST_NAMED]
     whole = [microseconds(sum(row[f"{side}_us"] for row in rows)) for side in ("control", "test")]
     named = [f"{whole[side]} in {fact['name']}" for side, fact in enumerate(facts)]
     per_pass = [f["tokens"] / f["passes"] for f in facts if f["tokens"] and f["passes"]]

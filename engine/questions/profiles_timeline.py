@@ -120,13 +120,21 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         spans += [name | span for span in of_window if span["lane"] in lanes[:MOST_LANES]]
         work = store.table(WORK, window, of=[entry.id]).to_pylist() or [{"family": "", "us": None}]
         count = {span["kind"]: span["count"] for span in of_window}
-        facts[-1] |= {"low": low, "high": high, "window_us": 1000 * (high - low), "first": work[0]["family"],
-                      "first_us": work[0]["us"], "work_us": sum(row["us"] or 0 for row in work),
-                      "has_events": has_events, "is_asked": is_asked, "lanes": len(lanes),
-                      "is_whole": not options["tl_from"] and not options["tl_to"],
-                      "phase": count.get("phase", 0), "event": count.get("event", 0),
-                      "pause_us": max((span["dur_us"] for span in of_window if span["kind"] == "pause"), default=None),
-                      }  # fmt: skip
+        facts[-1] |= {
+            "low": low,
+            "high": high,
+            "window_us": 1000 * (high - low),
+            "first": work[0]["family"],
+            "first_us": work[0]["us"],
+            "work_us": sum(row["us"] or 0 for row in work),
+            "has_events": has_events,
+            "is_asked": is_asked,
+            "lanes": len(lanes),
+            "is_whole": not options["tl_from"] and not options["tl_to"],
+            "phase": count.get("phase", 0),
+            "event": count.get("event", 0),
+            "pause_us": max((span["dur_us"] for span in of_window if span["kind"] == "pause"), default=None),
+        }
     # What takes most comes first, in both traces.
     rank, order = ({name: number for number, name in enumerate(group)} for group in ((*drawn, REST), names.values()))
     rows.sort(key=lambda row: (rank[row["family"]], order[row["name"]], row["start_ms"]))
@@ -159,10 +167,15 @@ def answer(tables: Tables, options: Options) -> str:
             lines.append(f"{name} is idle{where}.")
         else:
             work, largest = percent(fact["work_us"] / window), percent(fact["first_us"] / window)
-            lines.append(f"{name}{where}: work takes {work} of {microseconds(window)}, the largest is {fact['first']} "
-                         f"with {largest}.")  # fmt: skip
-        left = [f"the {MOST_SPANS:,} longest of {counted(fact[kind], noun)}" for kind, noun in
-                (("phase", "mark"), ("event", "event")) if fact[kind] > MOST_SPANS]  # fmt: skip
+            lines.append(
+                f"{name}{where}: work takes {work} of {microseconds(window)}, the largest is {fact['first']} "
+                f"with {largest}."
+            )
+        left = [
+            f"the {MOST_SPANS:,} longest of {counted(fact[kind], noun)}"
+            for kind, noun in (("phase", "mark"), ("event", "event"))
+            if fact[kind] > MOST_SPANS
+        ]
         left += [f"{MOST_LANES} of {fact['lanes']:,} lanes"] if fact["lanes"] > MOST_LANES else []
         if left:
             notes.append(f"{shortened(name, 120)}: drawn are {listed(left)} in the window.")

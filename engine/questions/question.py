@@ -141,10 +141,13 @@ def answer_lines(question: Question, answered: Answered) -> Iterator[str]:
     for name in [name for name in question.TABLES if answered.tables[name].num_rows] or ["main"]:
         about = {title: question.COLUMNS.get(title, Column()) for title in answered.tables[name].column_names}
         rows = [
-            {title: f"{value:.1%}" if about[title].unit == "%" and value is not None else value
-             for title, value in row.items() if not about[title].is_hidden}
+            {
+                title: f"{value:.1%}" if about[title].unit == "%" and value is not None else value
+                for title, value in row.items()
+                if not about[title].is_hidden
+            }
             for row in answered.tables[name].to_pylist()
-        ]  # fmt: skip
+        ]
         yield from ("", *rows_lines(rows[:MOST_ROWS]))
         if len(rows) > MOST_ROWS:
             key = question.__name__.rpartition(".")[2]

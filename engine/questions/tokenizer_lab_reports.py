@@ -38,12 +38,20 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         if claim.check["by"] == "tokens":
             finding, text = tokens(claim, lambda _: []), claim.check.get("text", "")
             pieces = [token.piece for token in load_tokenizer(claim.check["tokenizer"]).tokens(text)]
-            rows.append({
-                "report": claim.report, "section": claim.section, "what": claim.subject, "text": text,
-                "reported": claim.reported, "measured": round(finding.measured or 0), "verdict": finding.verdict,
-                "note": claim.note if finding.verdict == "contradicted" else "", "split into": " ".join(pieces),
-                "claim": f"claim={claim.id}",
-            })  # fmt: skip
+            rows.append(
+                {
+                    "report": claim.report,
+                    "section": claim.section,
+                    "what": claim.subject,
+                    "text": text,
+                    "reported": claim.reported,
+                    "measured": round(finding.measured or 0),
+                    "verdict": finding.verdict,
+                    "note": claim.note if finding.verdict == "contradicted" else "",
+                    "split into": " ".join(pieces),
+                    "claim": f"claim={claim.id}",
+                }
+            )
     wrong = [row for row in rows if row["verdict"] == "contradicted"]
     return {"main": rows_table(wrong if options["contradicted"] else rows), "all": rows_table(rows)}
 
@@ -53,7 +61,9 @@ def answer(tables: Tables, options: Options) -> str:
     drifts = {name: drift_summary([UNTRIED], load_tokenizer(name), DEFAULT_PLACEHOLDER).mean_drift for name in BUILT_IN}
     has_drift = " and ".join(f"{drift:+.0f} under {name}" for name, drift in drifts.items()).replace("-", "−")
     return answer_text(
-        [f"Of {len(verdicts)} figures on tokens {verdicts.count('reproduced')} reproduce with the real tokenizers and "
-         f"{verdicts.count('contradicted')} do not."],
+        [
+            f"Of {len(verdicts)} figures on tokens {verdicts.count('reproduced')} reproduce with the real tokenizers "
+            f"and {verdicts.count('contradicted')} do not."
+        ],
         [f"No drift in the reports is negative. A block that they did not try, {UNTRIED[3:]}, has {has_drift}."],
-    )  # fmt: skip
+    )

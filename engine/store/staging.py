@@ -27,16 +27,7 @@ import pyarrow.dataset as ds
 
 from engine.errors import DriftscopeError, RunError, StoreError, TakenError, nearest, one_line, shown
 from engine.store.columns import VERSION, Kind
-from engine.store.entries import (
-    NAME,
-    USER_SHEET,
-    Entry,
-    TableFile,
-    entry_folder,
-    parse_entry,
-    sha256_of,
-    write_part,
-)
+from engine.store.entries import NAME, USER_SHEET, Entry, TableFile, entry_folder, parse_entry, sha256_of, write_part
 from engine.store.files import ASIDE, REMOVED, Files, alone
 from engine.store.schema import RUN
 

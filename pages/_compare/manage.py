@@ -69,7 +69,7 @@ def default_choice(entries: Sequence[Entry]) -> list[Entry]:
 
 PICKER = Picker(
     RUN, "run", "control", "test", 1 + MOST_TESTS, run_cells, run_columns(), default_choice, run_names, EMPTY
-)  # fmt: skip
+)
 
 
 def show(store: Store, ids: Sequence[str]) -> None:
@@ -94,13 +94,23 @@ def _plan_options() -> tuple[list[str], Plan]:
         backend = one_of("Backend", BACKENDS, "run_backend", help=about)
     batch = right.number_input("Batch size", 1, MOST_BATCH, Plan().batch_size, key="run_batch", bind="query-params")
     steps = left.number_input(
-        "Samples with token probabilities", 0, MOST_STEPS, KEPT_STEPS, key="run_steps", bind="query-params",
+        "Samples with token probabilities",
+        0,
+        MOST_STEPS,
+        KEPT_STEPS,
+        key="run_steps",
+        bind="query-params",
         help="Token probabilities are kept for this many samples; the Drift inspector shows them.",
-    )  # fmt: skip
+    )
     rmsd = right.number_input(
-        "Reference conformers", 0, MOST_REFERENCES, 0, key="run_rmsd", bind="query-params",
+        "Reference conformers",
+        0,
+        MOST_REFERENCES,
+        0,
+        key="run_rmsd",
+        bind="query-params",
         help="RMSD of each answer to the nearest of this many RDKit conformers. 0 skips it.",
-    )  # fmt: skip
+    )
     options = (("--keep-steps", int(steps or 0)), ("--rmsd", int(rmsd or 0)))
     words = [word for name, count in options if count for word in (name, str(count))]
     return words, Plan(backend=backend, batch_size=int(batch or Plan().batch_size))
@@ -125,9 +135,14 @@ def _buttons(_: Store, entry: Entry) -> None:
     is_whole = SAMPLES.name in entry.parts
     about = "All texts, in the reports’ file format (.json.gz)" if is_whole else "This run has no samples to export"
     file_button(
-        "Export", partial(packed_report, entry), f"{entry.id}.json.gz", key=f"export-{entry.id}",
-        disabled=not is_whole, help=about, type="secondary",
-    )  # fmt: skip
+        "Export",
+        partial(packed_report, entry),
+        f"{entry.id}.json.gz",
+        key=f"export-{entry.id}",
+        disabled=not is_whole,
+        help=about,
+        type="secondary",
+    )
 
 
 def packed_report(entry: Entry) -> bytes:

@@ -133,21 +133,35 @@ def _form(store: Store, queries: Mapping[str, Query], query: Query | None, text:
         return f"{group} · {query.title}"
 
     st.selectbox(
-        "Open a query", list(queries), None, title, key=OPEN, on_change=opened,
+        "Open a query",
+        list(queries),
+        None,
+        title,
+        key=OPEN,
+        on_change=opened,
         placeholder="A report's table, an example, or one of yours",
-    )  # fmt: skip
+    )
     st.html("<style>[class*='st-key-sql_text'] textarea { font-family: var(--st-code-font, monospace) }</style>")
     with st.form("sql_form", border=False):
         st.text_area(
-            "SQL statement", text, 190, MOST_ADDRESS, st.session_state[FIELD], HELP,
+            "SQL statement",
+            text,
+            190,
+            MOST_ADDRESS,
+            st.session_state[FIELD],
+            HELP,
             placeholder="SELECT lp, wall_s FROM runs",
-        )  # fmt: skip
+        )
         with st.container(horizontal=True, vertical_alignment="bottom", key="sql-buttons"):
             st.form_submit_button("Run", type="primary", icon=":material/play_arrow:", key="sql_run", on_click=run)
             st.text_input(
-                "Save under a name", key=NAME, max_chars=MOST_NAME, width=280, label_visibility="collapsed",
+                "Save under a name",
+                key=NAME,
+                max_chars=MOST_NAME,
+                width=280,
+                label_visibility="collapsed",
                 placeholder="a name to save it under",
-            )  # fmt: skip
+            )
             st.form_submit_button("Save", key="sql_save", icon=":material/save:", on_click=attempt, args=(save,))
     with st.container(horizontal=True):
         with st.popover("Tables and columns", icon=":material/schema:", type="tertiary"):
@@ -161,9 +175,9 @@ def _form(store: Store, queries: Mapping[str, Query], query: Query | None, text:
 @cache
 def _columns() -> pa.Table:
     of_tables = [(table.name, column) for kind in KINDS for table in (kind.main, *kind.tables) for column in table]
-    return pa.Table.from_pylist([
-        {"table": name, "column": of.name, "type": str(of.type), "meaning": of.meaning} for name, of in of_tables
-    ])  # fmt: skip
+    return pa.Table.from_pylist(
+        [{"table": name, "column": of.name, "type": str(of.type), "meaning": of.meaning} for name, of in of_tables]
+    )
 
 
 # --- running a statement ----------------------------------------------------------------------------------------------
@@ -259,9 +273,14 @@ def _answer(statement: Statement, runs: Mapping[str, Entry]) -> None:
             columns = {"inspect": pa.array(map(inspector_address, ids, samples)), **columns}
             config["inspect"] = st.column_config.LinkColumn(display_text=r"sample=(\d+)", help="Open in Drift")
     st.dataframe(
-        pa.table(columns), hide_index=True, height=table_height(table.num_rows, 460), column_config=config,
-        placeholder="null", key="sql_rows", alt="Rows",
-    )  # fmt: skip
+        pa.table(columns),
+        hide_index=True,
+        height=table_height(table.num_rows, 460),
+        column_config=config,
+        placeholder="null",
+        key="sql_rows",
+        alt="Rows",
+    )
 
 
 def of_browsers(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:

@@ -76,12 +76,7 @@ def show(store: Store, inspection: Inspected, lead: str, steps: Callable[[], Non
     sample = inspection.sample
     with st.container(gap="xsmall", key="molecule"):
         with st.container(horizontal=True, vertical_alignment="center", key="molecule-heading"):
-            st.code(
-                visible_text(sample["smiles"]),
-                language=None,
-                wrap_lines=True,
-                width="stretch",
-            )
+            st.code(visible_text(sample["smiles"]), language=None, wrap_lines=True, width="stretch")
             with st.container(horizontal=True, vertical_alignment="center", width="content"):
                 steps()
         bold = f"**{escaped(lead)}** " if lead else ""
@@ -110,13 +105,7 @@ def check_line(failed: Mapping[str, Any]) -> str:
     if failed["check"] != LOADED:
         return failed_words(failed)
     location = location_of(failed["detail"]).partition(" in '<")[0]  # the block's text is in the strip
-    return failed_words(
-        {
-            **failed,
-            "check": "not judged in 3D",
-            "detail": f"the strict reader stops at {location}",
-        }
-    )
+    return failed_words({**failed, "check": "not judged in 3D", "detail": f"the strict reader stops at {location}"})
 
 
 def location_of(error: str) -> str:
@@ -176,13 +165,7 @@ def _linked(store: Store, inspection: Inspected) -> None:
         if inspection.blocks or inspection.alignment is not None:
             _atoms(store, inspection, steps, estimates, atom, steps_model, estimated_by)
         kept = of_atom[atom]["text"] if atom in of_atom else ""
-        thrown_tries(
-            inspection.tries,
-            inspection.molecule.descriptors,
-            key="drift_tries",
-            block=atom,
-            kept=kept,
-        )
+        thrown_tries(inspection.tries, inspection.molecule.descriptors, key="drift_tries", block=atom, kept=kept)
         missing = [words for words in inspection.missing if not (steps and "A model can recompute" in words)]
         if len(missing) == 1 and inspection.can_score:
             st.caption(escaped(missing[0]))  # the rows and the button below say the same
@@ -196,12 +179,7 @@ def _linked(store: Store, inspection: Inspected) -> None:
 def _drawing(inspection: Inspected, of_atom: Blocks, atom: int | None) -> None:
     is_dark = palette() is DARK
     try:
-        svg = _svg(
-            inspection.molecule.smiles,
-            inspection,
-            tuple(_faulty(inspection, of_atom)),
-            is_dark,
-        )
+        svg = _svg(inspection.molecule.smiles, inspection, tuple(_faulty(inspection, of_atom)), is_dark)
     except DriftscopeError as error:
         st.info(error_markdown(error), icon=":material/polyline:")
         return
@@ -256,11 +234,7 @@ def _names(inspection: Inspected, of_atom: Blocks) -> list[str]:
 
 def _shape(inspection: Inspected, of_atom: Blocks, on_top: Mol | None) -> None:
     if inspection.conformer is None:
-        st.info(
-            escaped(inspection.why_no_conformer),
-            icon=":material/view_in_ar:",
-            title="No conformer to show",
-        )
+        st.info(escaped(inspection.why_no_conformer), icon=":material/view_in_ar:", title="No conformer to show")
         return
     read = f"{inspection.conformer.GetNumAtoms()} of {inspection.molecule.atoms} atoms, read leniently"
     caption = read if inspection.why_no_conformer else "The generated conformer"
@@ -301,9 +275,7 @@ def _group_words(inspection: Inspected, group: GroupShape) -> str:
 
 
 def _rows(
-    inspection: Inspected,
-    steps: Mapping[int, Mapping[str, Any]],
-    estimates: Mapping[int, BlockEstimate],
+    inspection: Inspected, steps: Mapping[int, Mapping[str, Any]], estimates: Mapping[int, BlockEstimate]
 ) -> list[AtomRow]:
     tried = checks_by_block((thrown.blocks, thrown.check) for thrown in inspection.tries)
     return atom_rows(
@@ -402,10 +374,7 @@ def drift_words(inspection: Inspected) -> str:
     drift = inspection.sample["drift"]
     if drift is None:
         return ""
-    measured, blocks = (
-        sum(block["drift"] is not None for block in inspection.blocks),
-        len(inspection.blocks),
-    )
+    measured, blocks = (sum(block["drift"] is not None for block in inspection.blocks), len(inspection.blocks))
     name = "hypothetical drift" if inspection.run.is_hypothetical else "drift"
     of = f"(known in {measured} of {blocks} blocks)" if measured < blocks else f"over {counted(blocks, 'block')}"
     return f"{name} {signed(drift)} {of}"
@@ -418,30 +387,18 @@ def _badges(inspection: Inspected) -> None:
     """
     sample, run = inspection.sample, inspection.run
     against = run.rmsd_to or "references that are not named"
-    forced, strain, redrawn = (
-        forced_share(sample),
-        strain_words(sample),
-        sample["redrawn_blocks"],
-    )
+    forced, strain, redrawn = (forced_share(sample), strain_words(sample), sample["redrawn_blocks"])
     drift_help = f"{HYPOTHETICAL_HELP} {DRIFT_HELP}" if run.is_hypothetical else DRIFT_HELP
     badges: list[tuple[str, Literal["blue", "gray"], str | None]] = [
         (run.model or run.model_family, "blue", None),
         (f"LP {run.lp_words}" if run.lp else "", "blue", run.lp_record.help),
-        (
-            f"descriptors {run.descriptors}" if run.lp_record.placeholder else "",
-            "gray",
-            DESCRIPTORS_HELP,
-        ),
+        (f"descriptors {run.descriptors}" if run.lp_record.placeholder else "", "gray", DESCRIPTORS_HELP),
         (f"sample {sample['sample_id']}", "gray", None),
         (drift_words(inspection), "gray", drift_help),
         (tokens_words(sample), "gray", None),
         (f"{forced} forced" if forced else "", "gray", None),
         (f"redrawn {counted(redrawn, 'time')}" if redrawn else "", "gray", None),
-        (
-            f"RMSD {sample['rmsd_ang']:.2f} Å to {against}" if sample["rmsd_ang"] is not None else "",
-            "gray",
-            None,
-        ),
+        (f"RMSD {sample['rmsd_ang']:.2f} Å to {against}" if sample["rmsd_ang"] is not None else "", "gray", None),
         (f"strain {strain}" if strain else "", "gray", None),
     ]
     with st.container(horizontal=True, gap="small", key="facts"):
@@ -470,8 +427,4 @@ def _text(inspection: Inspected, steps: Mapping[int, Mapping[str, Any]]) -> None
                 help=GROUP_HELP,
             )
         if steps:
-            file_button(
-                "Steps as Parquet",
-                lambda: files.steps_of_one(inspection, steps),
-                "steps.parquet",
-            )
+            file_button("Steps as Parquet", lambda: files.steps_of_one(inspection, steps), "steps.parquet")

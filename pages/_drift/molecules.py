@@ -23,14 +23,7 @@ from pages._drift.state import Spot
 from pages._kit.card import card
 from pages._shared.errors import error_markdown, escaped
 from pages._shared.inspected import inspected
-from pages._shared.rows import (
-    BORDERS_PX,
-    ONE_ROW,
-    ROW_PX,
-    picked_rows,
-    show_rows,
-    show_steps,
-)
+from pages._shared.rows import BORDERS_PX, ONE_ROW, ROW_PX, picked_rows, show_rows, show_steps
 from pages._shared.sections import fold, is_unfolded, put_unfolded
 from pages._shared.shown import put_shown
 from pages._shared.small_drawing import small_drawing
@@ -77,12 +70,7 @@ def show(store: Store, runs: Sequence[RunFacts]) -> None:
     run_id, sample_id = (None, None) if inspection is None or chosen is None else (chosen.run_id, chosen.sample_id)
     put_shown(run=run_id, sample=sample_id, bin=state.named_bar())
     is_open = is_unfolded(FOLD, not table.num_rows)
-    with fold(
-        _counts(table, sum(run.samples for run in runs)),
-        FOLD,
-        is_open,
-        ":material/table_rows:",
-    ):
+    with fold(_counts(table, sum(run.samples for run in runs)), FOLD, is_open, ":material/table_rows:"):
         _filters(any(run.judged for run in runs))
         if is_open:
             _all(store, table, chosen, runs)
@@ -102,17 +90,8 @@ def _all(store: Store, table: pa.Table, chosen: Spot | None, runs: Sequence[RunF
             with st.container(horizontal=True):
                 files.buttons(store, table)
         else:
-            st.info(
-                "No molecule matches the filters.",
-                icon=":material/filter_alt_off:",
-                title="No match",
-            )
-            st.button(
-                "Clear filters",
-                icon=":material/filter_alt_off:",
-                key="drop_filters",
-                on_click=_clear_filters,
-            )
+            st.info("No molecule matches the filters.", icon=":material/filter_alt_off:", title="No match")
+            st.button("Clear filters", icon=":material/filter_alt_off:", key="drop_filters", on_click=_clear_filters)
     with right:
         card("drift_histogram", store, [run.run_id for run in runs])
     if any(run.judged for run in runs):
@@ -125,41 +104,19 @@ def _all(store: Store, table: pa.Table, chosen: Spot | None, runs: Sequence[RunF
 def _filters(is_judged: bool) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", key="drift-filters"):  # wraps on narrow screens
         st.segmented_control(
-            "Show only",
-            [*SHOWS, *(JUDGED if is_judged else ())],
-            key="show",
-            bind="query-params",
-            wrap=True,
+            "Show only", [*SHOWS, *(JUDGED if is_judged else ())], key="show", bind="query-params", wrap=True
         )
         st.text_input(
-            "SMILES contains",
-            key="contains",
-            placeholder="any",
-            bind="query-params",
-            max_chars=300,
-            width=170,
+            "SMILES contains", key="contains", placeholder="any", bind="query-params", max_chars=300, width=170
         )
-        st.selectbox(
-            "Order",
-            list(ORDERS),
-            key="order",
-            bind="query-params",
-            width=190,
-            help=WORST_HELP,
-        )
+        st.selectbox("Order", list(ORDERS), key="order", bind="query-params", width=190, help=WORST_HELP)
         st.selectbox("Rows", list(ROW_LIMITS), key="first", bind="query-params", width=100)
 
 
 def _bar_chip() -> None:
     bar = state.bar()
     if bar is not None or state.only_cut():
-        of = {
-            "axis": "axis ",
-            "element": "element ",
-            "tokenizer": "",
-            "lp": "LP ",
-            "run": "run ",
-        }
+        of = {"axis": "axis ", "element": "element ", "tokenizer": "", "lp": "LP ", "run": "run "}
         filter_words = "a cut block" if bar is None else f"drift {signed(bar.drift)} · {of[bar.by]}{bar.group}"
         st.button(
             escaped(f"Only molecules with {filter_words}"),
@@ -218,11 +175,7 @@ def _rows(table: pa.Table, chosen: Spot | None, runs: Sequence[RunFacts]) -> Non
         # Another sample or other rows begin at the page that has the sample.
         ends = [table[name][row].as_py() for name in ("run_id", "sample_id", "tokens") for row in (0, -1)]
         begin = 1 if chosen_row is None else chosen_row // ROWS_PER_PAGE + 1
-        page = st.pagination(
-            pages,
-            default=begin,
-            key=f"rows of {hash((table.num_rows, *ends))} from {chosen_row}",
-        )
+        page = st.pagination(pages, default=begin, key=f"rows of {hash((table.num_rows, *ends))} from {chosen_row}")
     start = (page - 1) * ROWS_PER_PAGE
     part = table.slice(start, ROWS_PER_PAGE)
     spots = [_spot_at(part, row) for row in range(part.num_rows)]
@@ -258,10 +211,7 @@ def _row_of(table: pa.Table, chosen: Spot | None) -> int | None:
     """The row of a sample, where it passes the filters."""
     if chosen is None:
         return None
-    is_chosen = pc.and_(
-        pc.equal(table["run_id"], chosen.run_id),
-        pc.equal(table["sample_id"], chosen.sample_id),
-    )
+    is_chosen = pc.and_(pc.equal(table["run_id"], chosen.run_id), pc.equal(table["sample_id"], chosen.sample_id))
     row = pc.index(is_chosen, True).as_py()
     return None if row < 0 else int(row)
 
@@ -297,19 +247,12 @@ def _columns(table: pa.Table, runs: Sequence[RunFacts], *, has_several: bool) ->
     """The drawing, the run, what the rows are ordered by, then the rest; drift that did nothing comes last."""
     config = st.column_config
     text, number = config.TextColumn, config.NumberColumn
-    is_judged, is_guarded = (
-        any(run.judged for run in runs),
-        any(run.lp_record.is_guarded for run in runs),
-    )
+    is_judged, is_guarded = (any(run.judged for run in runs), any(run.lp_record.is_guarded for run in runs))
     is_hypothetical = all(run.is_hypothetical for run in runs)
     label = "hypothetical drift" if is_hypothetical else "drift"
     against = "; ".join(dict.fromkeys(run.rmsd_to for run in runs if run.rmsd_to)) or "references that are not named"
     atoms = max(1, int(pc.max(table["blocks"]).as_py() or 0))
-    reach = max(
-        2,
-        int(pc.max(table["drift_max"]).as_py() or 0),
-        -int(pc.min(table["drift_min"]).as_py() or 0),
-    )
+    reach = max(2, int(pc.max(table["drift_max"]).as_py() or 0), -int(pc.min(table["drift_min"]).as_py() or 0))
     of_atoms = partial(config.ProgressColumn, format="%d", min_value=0, max_value=atoms)
     drift_help = "Sum over blocks with known drift; hypothetical, and without effect, where no template wrote the text"
     bars_help = "One bar per block: up = positions left over, down = positions missing, none = exact or unknown"
@@ -318,11 +261,7 @@ def _columns(table: pa.Table, runs: Sequence[RunFacts], *, has_several: bool) ->
     drift = {
         "drift": number(label, width=wide["drift"], help=drift_help, format="%d"),
         "drifts": config.BarChartColumn(
-            "by block" if is_hypothetical else "drift by block",
-            width=96,
-            help=bars_help,
-            y_min=-reach,
-            y_max=reach,
+            "by block" if is_hypothetical else "drift by block", width=96, help=bars_help, y_min=-reach, y_max=reach
         ),
     }
     columns = {
@@ -332,11 +271,7 @@ def _columns(table: pa.Table, runs: Sequence[RunFacts], *, has_several: bool) ->
         "junk_blocks": of_atoms("junk", width=60, help="Blocks with junk", color="violet"),
         "cut_blocks": of_atoms("cut", width=58, help="Blocks closed by force", color="red"),
         **({} if is_hypothetical else drift),
-        "checks": text(
-            "in 3D",
-            width=wide["checks"],
-            help="Its verdict: right in 3D, or the checks that it fails",
-        ),
+        "checks": text("in 3D", width=wide["checks"], help="Its verdict: right in 3D, or the checks that it fails"),
         "decodes": config.CheckboxColumn("decodes", width=62, help=RULE_HELP["decodes"]),
         "lost_ang": number(
             "off by (Å)",
@@ -345,23 +280,11 @@ def _columns(table: pa.Table, runs: Sequence[RunFacts], *, has_several: bool) ->
             help="How far damage puts its atoms off, added up; an estimate of cuts",
         ),
         "redrawn_blocks": number(
-            "redrawn",
-            width=70,
-            help="How often the guard found a block wrong and had it drawn again",
+            "redrawn", width=70, help="How often the guard found a block wrong and had it drawn again"
         ),
         "tokens": number("tokens", width=56),
-        "rmsd_ang": number(
-            "RMSD (Å)",
-            width=70,
-            help=f"Heavy atoms, to the nearest of: {against}",
-            format="%.2f",
-        ),
-        "strain_kcal": number(
-            "strain (kcal/mol)",
-            width=70,
-            help="Energy above the relaxed conformer",
-            format="%.1f",
-        ),
+        "rmsd_ang": number("RMSD (Å)", width=70, help=f"Heavy atoms, to the nearest of: {against}", format="%.2f"),
+        "strain_kcal": number("strain (kcal/mol)", width=70, help="Energy above the relaxed conformer", format="%.1f"),
         "strain_kcal_per_atom": number("per heavy atom", width=70, help="Strain per heavy atom", format="%.2f"),
         "forced_share": number("forced", width=64, help="Tokens that the LP forced", format="%.0f %%"),
         "smiles": text("SMILES", width=220),
@@ -413,9 +336,4 @@ def _steps(table: pa.Table, chosen: Spot) -> None:
     words = f"row {(row or 0) + 1:,} of {table.num_rows:,}, {order[0].lower() + order[1:]}"
     if len(table["run_id"].unique()) > 1:  # and the run of each
         words += "".join(f" · {escaped(str(table[name][row or 0]))}" for name in ("model", "lp"))
-    show_steps(
-        row,
-        table.num_rows,
-        words,
-        lambda target: state.put_spot(_spot_at(table, target)),
-    )
+    show_steps(row, table.num_rows, words, lambda target: state.put_spot(_spot_at(table, target)))

@@ -127,11 +127,7 @@ def question_of(inspection: Inspected, entry: ModelEntry) -> Question:
         tokenizer=tokenizer.name if tokenizer is not None else run.tokenizer,
         smiles=inspection.molecule.smiles,
         plan=Plan(
-            run.lp_record.name,
-            run.placeholder,
-            number_format(run),
-            descriptors=run.descriptors,
-            bos=not run.is_former,
+            run.lp_record.name, run.placeholder, number_format(run), descriptors=run.descriptors, bos=not run.is_former
         ),
         token_ids=sample["token_ids"],
         forced=sample["forced"],

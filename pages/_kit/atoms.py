@@ -57,17 +57,9 @@ def atom_rows(
     """In the order of the text. ``wrong``: what the molecule's checks say of an atom; ``redrawn``: by block, what a
     guard did. Of an open text, what is not written yet has no rows. Without an alignment there are blocks alone."""
 
-    def row_of(
-        atom: int | None,
-        block: Row,
-        columns: tuple[int, ...],
-        tokens: Sequence[AlignedToken],
-    ) -> AtomRow:
+    def row_of(atom: int | None, block: Row, columns: tuple[int, ...], tokens: Sequence[AlignedToken]) -> AtomRow:
         name = _name(atom, elements)
-        notes = (
-            wrong.get(-1 if atom is None else atom, ""),
-            redrawn.get(-1 if atom is None else atom, ""),
-        )
+        notes = (wrong.get(-1 if atom is None else atom, ""), redrawn.get(-1 if atom is None else atom, ""))
         return _row(
             atom,
             name,
@@ -150,11 +142,7 @@ def _row(
     *,
     is_position: bool,
 ) -> AtomRow:
-    kinds, needed, given = (
-        set(block["kinds"] or ()),
-        block["needed"],
-        block["template_free"],
-    )
+    kinds, needed, given = (set(block["kinds"] or ()), block["needed"], block["template_free"])
     is_cut = bool(kinds & CUT_KINDS)
     is_junk = bool(block["junk_text"]) or (bool(kinds & JUNK_KINDS) and not is_cut)
     off, is_estimate = _misread_ang(block) if is_junk else None, False
@@ -170,22 +158,8 @@ def _row(
         unread = ", which no reader takes." if is_junk else "."
         words[-1] += unread if off is None else f": {'≈ ' if is_estimate else ''}{angstrom(off)} off."
     if wrong or redrawn:
-        damage, words = (
-            damage or ("wrong" if wrong else "redrawn"),
-            [*words, f"{name}: {wrong or redrawn}."],
-        )
-    return AtomRow(
-        atom,
-        name,
-        damage,
-        columns,
-        needed,
-        given,
-        off,
-        is_estimate,
-        " ".join(words),
-        block["text"] or "",
-    )
+        damage, words = (damage or ("wrong" if wrong else "redrawn"), [*words, f"{name}: {wrong or redrawn}."])
+    return AtomRow(atom, name, damage, columns, needed, given, off, is_estimate, " ".join(words), block["text"] or "")
 
 
 def _misread_ang(block: Row) -> float | None:
@@ -203,10 +177,7 @@ def _junk_words(name: str, block: Row, tokens: Sequence[AlignedToken], steps: Ma
     else:
         begin = f"{name}: the number was complete after {block['needed']} of {block['template_free']} tokens."
     for token in tokens:
-        likely = next(
-            iter((steps.get(-1 if token.pos is None else token.pos) or {}).get("top_k") or ()),
-            None,
-        )
+        likely = next(iter((steps.get(-1 if token.pos is None else token.pos) or {}).get("top_k") or ()), None)
         if likely and not likely["allowed"] and (likely["p_raw"] or 0) > WANTED:
             wanted = f"{quoted(likely['piece'])} ({percent(likely['p_raw'])})"
             return f"{begin} The model wanted {wanted}, which the LP forbids, so it wrote {junk}"

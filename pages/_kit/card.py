@@ -28,12 +28,7 @@ from pages._shared.words import unbroken
 
 MOST_ROWS = 28  # of a table that are in sight
 MOST_SHOWN = 5_000  # rows that a browser gets; files have all
-FORMATS = {
-    "%": ("%.1f %%", 100.0),
-    "×": ("%.3g×", 1.0),
-    "µs": ("%.2f", 1.0),
-    "ms": ("%.3f", 1.0),
-}
+FORMATS = {"%": ("%.1f %%", 100.0), "×": ("%.3g×", 1.0), "µs": ("%.2f", 1.0), "ms": ("%.3f", 1.0)}
 AS_BUTTONS, MOST_BUTTON_CHARS = 3, 90  # more choices, or longer ones, are a list
 PICTURE = ["toImage"]
 ZOOM = ["pan2d", "zoom2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]
@@ -46,11 +41,7 @@ def card(key: str, store: Store, ids: Sequence[str]) -> None:
         st.rerun()  # the page next to the card may show what was picked
     question = question_of(key)
     with st.container(border=True, key=f"card-{key}"):
-        head = st.container(
-            horizontal=True,
-            vertical_alignment="center",
-            horizontal_alignment="distribute",
-        )
+        head = st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute")
         head.subheader(question.TITLE, anchor=False, help=help_of(question), width="content")
         if not question.OF.least <= len(ids) <= question.OF.most:
             few = len(ids) < question.OF.least
@@ -63,23 +54,10 @@ def card(key: str, store: Store, ids: Sequence[str]) -> None:
                 options = {option.name: widget(option, store, entries) for option in question.OPTIONS}
             try:
                 with st.spinner("Computing …", show_time=True):
-                    answered = ask(
-                        store,
-                        key,
-                        ids,
-                        {n: v for n, v in options.items() if v is not None},
-                    )
+                    answered = ask(store, key, ids, {n: v for n, v in options.items() if v is not None})
             except NeedsWork as missing:
-                area.info(
-                    escaped(capitalised(str(missing)).partition(" Run: ")[0]),
-                    icon=":material/calculate:",
-                )
-                if st.button(
-                    "Compute",
-                    icon=":material/calculate:",
-                    key=f"compute-{key}",
-                    type="primary",
-                ):
+                area.info(escaped(capitalised(str(missing)).partition(" Run: ")[0]), icon=":material/calculate:")
+                if st.button("Compute", icon=":material/calculate:", key=f"compute-{key}", type="primary"):
                     for command in missing.commands:
                         tasks.submit(" ".join(command), list(command))
                     st.rerun()
@@ -117,11 +95,7 @@ def widget(option: Option, store: Store, entries: Sequence[Any]) -> Any:
     if choices:
         if option.is_many:
             usual = list(option.default or ())
-            words: Any = {
-                "format_func": lambda value: choices.get(value, value),
-                "placeholder": "any",
-                "width": 420,
-            }
+            words: Any = {"format_func": lambda value: choices.get(value, value), "placeholder": "any", "width": 420}
             return st.multiselect(label, list(choices), usual, **words, **bound) or usual
         return choose(option, label, choices)
     if isinstance(option.default, bool):
@@ -158,14 +132,7 @@ def choose(option: Option, label: str, choices: Mapping[Any, str], *, as_buttons
     return chosen
 
 
-def draw(
-    key: str,
-    number: int,
-    chart: Chart,
-    question: Question,
-    answered: Answered,
-    ids: Sequence[str],
-) -> None:
+def draw(key: str, number: int, chart: Chart, question: Question, answered: Answered, ids: Sequence[str]) -> None:
     table = answered.tables.get(chart.table)
     if table is None or not table.num_rows:
         return
@@ -190,10 +157,7 @@ def draw(
             "displaylogo": False,
             "modeBarButtons": [ZOOM, PICTURE][not is_time :],
             "scrollZoom": is_time,
-            "toImageButtonOptions": {
-                "format": st.session_state.get("kept picture", "svg"),
-                "filename": key,
-            },
+            "toImageButtonOptions": {"format": st.session_state.get("kept picture", "svg"), "filename": key},
         },
     )
 
@@ -232,10 +196,7 @@ def show_table(key: str, table: pa.Table, columns: Mapping[str, Column]) -> None
         else:
             values = [one_line(value) if isinstance(value, str) else value for value in values]
             config[name] = st.column_config.Column(
-                words,
-                help=about,
-                pinned=column.is_pinned,
-                width=230 if column.is_pinned else None,
+                words, help=about, pinned=column.is_pinned, width=230 if column.is_pinned else None
             )
         frame[name] = values
     picked = [name for name in frame if columns.get(name, Column()).picks]
@@ -253,12 +214,7 @@ def show_table(key: str, table: pa.Table, columns: Mapping[str, Column]) -> None
         st.caption(f"The first {MOST_SHOWN:,} of {table.num_rows:,} rows; the files below have all.")
 
 
-def tick(
-    table_key: str,
-    columns: Mapping[str, Column],
-    frame: Mapping[str, list[Any]],
-    name: str,
-) -> None:
+def tick(table_key: str, columns: Mapping[str, Column], frame: Mapping[str, list[Any]], name: str) -> None:
     """A ticked row sets an option in the address."""
     rows = st.session_state[table_key]["selection"]["rows"]
     if rows:
@@ -273,10 +229,7 @@ def start_buttons(key: str, commands: pa.Table) -> None:
         words = shlex.split(command)[3:]
         is_there = task_queue().is_at(command)
         if not {"FILE", "FOLDER"} & set(words) and st.button(
-            "Start",
-            icon=":material/play_arrow:",
-            key=f"start-{key}-{number}",
-            disabled=is_there,
+            "Start", icon=":material/play_arrow:", key=f"start-{key}-{number}", disabled=is_there
         ):
             spared = [words[0], f"--threads={spare_cores()}", *words[1:]]
             if tasks.submit(" ".join(words[:3]), spared, about=command):
@@ -313,10 +266,7 @@ def data(key: str, question: Question, answered: Answered, head: Any) -> None:
             if table.num_rows:
                 with st.container(horizontal=True):
                     table_buttons(
-                        table,
-                        f"{key}-{name}".replace(" ", "-"),
-                        key=f"file-{key}-{name}",
-                        subject=f"“{name}”",
+                        table, f"{key}-{name}".replace(" ", "-"), key=f"file-{key}-{name}", subject=f"“{name}”"
                     )
 
 

@@ -13,15 +13,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import one_line
-from engine.figures.words import (
-    counted,
-    hundredths,
-    large,
-    number,
-    shortened,
-    significant,
-    times,
-)
+from engine.figures.words import counted, hundredths, large, number, shortened, significant, times
 from engine.questions.question import Chart, Column
 from pages._shared.theme import ink_on, mixed, palette, plotly_template
 
@@ -32,12 +24,7 @@ Row = dict[str, Any]
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "cross", "star", "pentagon")
 PATTERNS = ("", "/", "x", ".", "\\", "-", "|", "+")
 MOST_CHARS, MOST_SERIES, MOST_PANELS = 60, 40, 12
-SIGNS = {
-    "exact": ("exact", ""),
-    "junk-prone": ("junk", "/"),
-    "cut": ("cut", "x"),
-    "hypothetical": ("neutral", ""),
-}
+SIGNS = {"exact": ("exact", ""), "junk-prone": ("junk", "/"), "cut": ("cut", "x"), "hypothetical": ("neutral", "")}
 FADED = 0.3
 WEBGL_FROM = 1_000  # points, from which on the graphics card draws them
 LOG_TICKS = [digit * 10.0**power for power in range(-6, 10) for digit in (1, 2, 5)]
@@ -49,13 +36,7 @@ def safe(text: object, most: int = MOST_CHARS) -> str:
 
 def on_axis(text: object) -> str:
     """Words as a label of an axis, whole in up to three lines."""
-    lines = wrap(
-        unescape(one_line(str(text))),
-        30,
-        max_lines=3,
-        placeholder=" …",
-        break_on_hyphens=False,
-    )
+    lines = wrap(unescape(one_line(str(text))), 30, max_lines=3, placeholder=" …", break_on_hyphens=False)
     return "<br>".join(map(escape, lines))
 
 
@@ -70,11 +51,7 @@ def value_words(value: object, column: Column) -> str:
 
 
 def figure_of(
-    chart: Chart,
-    rows: Sequence[Row],
-    columns: Mapping[str, Column],
-    order: Sequence[str],
-    names: Mapping[str, str],
+    chart: Chart, rows: Sequence[Row], columns: Mapping[str, Column], order: Sequence[str], names: Mapping[str, str]
 ) -> go.Figure:
     """``order`` has the chosen entries' ids, the control first: a run has one colour everywhere on a page."""
     import plotly.graph_objects as go  # half a second, and only pages with charts pay it
@@ -108,10 +85,7 @@ def figure_of(
     traces, shown = [], set()
     for index, panel in enumerate(panels):
         of_panel = [row for row in rows if panel is None or row[chart.split] == panel]
-        axes = {
-            "xaxis": f"x{index + 1 if index else ''}",
-            "yaxis": f"y{index + 1 if index else ''}",
-        }
+        axes = {"xaxis": f"x{index + 1 if index else ''}", "yaxis": f"y{index + 1 if index else ''}"}
         if chart.kind == "heat":
             traces.append(heat(chart, of_panel, columns) | axes)
             continue
@@ -145,10 +119,7 @@ def figure_of(
         else max(height, 150)
     )
     figure = go.Figure(traces, empty.layout)
-    top, dragmode = (
-        26 + legend if chart.split or legend else 8,
-        False if chart.picks else "zoom",
-    )
+    top, dragmode = (26 + legend if chart.split or legend else 8, False if chart.picks else "zoom")
     figure.update_layout(
         template=plotly_template(colours),
         height=height,
@@ -161,10 +132,7 @@ def figure_of(
         lines = max(title.count("<br>") for title in titles[:across])
         figure.update_layout(legend_y=1 + (24 + 16 * lines) / (height - top), margin_t=top + 16 * lines)
     figure.update_annotations(font={"size": 12})
-    for axis, column, update in (
-        ("x", chart.x, figure.update_xaxes),
-        ("y", chart.y, figure.update_yaxes),
-    ):
+    for axis, column, update in (("x", chart.x, figure.update_xaxes), ("y", chart.y, figure.update_yaxes)):
         update(**axis_of(chart, axis, column, rows, columns.get(column, Column(column)), categories))
     if down > 1 and chart.kind == "bars":  # one scale for all panels, named once
         above = range(1, (down - 1) * across + 1)
@@ -199,23 +167,14 @@ def hover(chart: Chart, row: Row, columns: Mapping[str, Column], names: Mapping[
 
 
 def axis_of(
-    chart: Chart,
-    axis: str,
-    name: str,
-    rows: Sequence[Row],
-    column: Column,
-    categories: Sequence[str],
+    chart: Chart, axis: str, name: str, rows: Sequence[Row], column: Column, categories: Sequence[str]
 ) -> dict[str, Any]:
     values = [row[name] for row in rows]
     unit = f" ({column.unit})" if column.unit not in ("", "%", "×") else ""
     layout: dict[str, Any] = {"title": {"text": safe(f"{column.words or name}{unit}"), "font": {"size": 13}}}
     if any(isinstance(value, str) for value in values):
         kinds = categories if axis == "y" else list(dict.fromkeys(values))
-        layout = {
-            "tickvals": kinds,
-            "ticktext": [on_axis(kind) for kind in kinds],
-            "showgrid": False,
-        }
+        layout = {"tickvals": kinds, "ticktext": [on_axis(kind) for kind in kinds], "showgrid": False}
         layout |= {"categoryorder": "array", "categoryarray": kinds}
         position = {"autorange": "reversed"} if axis == "y" else {"side": "top"} if chart.kind == "heat" else {}
         return layout | {"type": "category"} | position
@@ -229,10 +188,7 @@ def axis_of(
     if chart.kind == "bars" and chart.text and axis not in chart.log:  # room for the words at both ends
         ends = [0.0, *values, *(row[chart.low] for row in rows if chart.low)]
         room = 0.18 * (max(ends) - min(ends))
-        layout["range"] = [
-            min(ends) - room * (min(ends) < 0),
-            max(ends) + room * (max(ends) > 0),
-        ]
+        layout["range"] = [min(ends) - room * (min(ends) < 0), max(ends) + room * (max(ends) > 0)]
     if axis in chart.log:
         layout |= {
             "type": "log",
@@ -267,15 +223,7 @@ def lines_across(chart: Chart, figure: go.Figure, rows: Sequence[Row]) -> None:
         (figure.add_vline if chart.interval == "x" else figure.add_hline)(at, line=line, layer="below")
     if chart.has_diagonal and rows:
         ends = [row[axis] for row in rows for axis in (chart.x, chart.y)]
-        figure.add_shape(
-            type="line",
-            x0=min(ends),
-            y0=min(ends),
-            x1=max(ends),
-            y1=max(ends),
-            line=line,
-            layer="below",
-        )
+        figure.add_shape(type="line", x0=min(ends), y0=min(ends), x1=max(ends), y1=max(ends), line=line, layer="below")
 
 
 def entry_colour(index: int) -> str:
@@ -335,13 +283,7 @@ def marks(chart: Chart, rows: Sequence[Row], index: int) -> Row:
             low, high = row.get(chart.low), row.get(chart.high)
             ends["arrayminus"].append(0 if low is None else max(0.0, value - low))
             ends["array"].append(0 if high is None else max(0.0, high - value))
-        whisker = {
-            "type": "data",
-            "symmetric": False,
-            "color": colours.muted,
-            "thickness": 1.4,
-            **ends,
-        }
+        whisker = {"type": "data", "symmetric": False, "color": colours.muted, "thickness": 1.4, **ends}
         trace[f"error_{chart.interval}"] = whisker
     return trace
 
@@ -354,31 +296,18 @@ def bars(chart: Chart, rows: Sequence[Row], index: int) -> Row:
     if chart.colour == "sign":
         purpose, shape = SIGNS[rows[0]["sign"]]
         colour = getattr(colours, purpose)
-    pattern = {
-        "shape": shape,
-        "fillmode": "overlay",
-        "fgcolor": colours.background,
-        "size": 6,
-        "solidity": 0.22,
-    }
+    pattern = {"shape": shape, "fillmode": "overlay", "fgcolor": colours.background, "size": 6, "solidity": 0.22}
     trace: Row = {
         "type": "bar",
         "orientation": "h" if across else "v",
-        "marker": {
-            "color": colour,
-            "pattern": pattern,
-            "line": {"color": colour, "width": 1},
-        },
+        "marker": {"color": colour, "pattern": pattern, "line": {"color": colour, "width": 1}},
         "x": [row[chart.x] for row in rows],
         "y": [row[chart.y] for row in rows],
     }
     if chart.faint:
         trace["marker"]["opacity"] = [FADED if row[chart.faint] else 1 for row in rows]
     if chart.low:
-        trace |= {
-            "base": [row[chart.low] for row in rows],
-            "x": [row[chart.x] - row[chart.low] for row in rows],
-        }
+        trace |= {"base": [row[chart.low] for row in rows], "x": [row[chart.x] - row[chart.low] for row in rows]}
     if chart.size:
         trace["width"] = [row[chart.size] for row in rows]
     if chart.text:
@@ -408,14 +337,7 @@ def heat(chart: Chart, rows: Sequence[Row], columns: Mapping[str, Column]) -> Ro
                 for c in line_cells
             ]
         )
-    cells_of = {
-        "x": x,
-        "y": y,
-        "z": values,
-        "zmin": 0,
-        "zmax": high,
-        "colorscale": list(enumerate(ends)),
-    }
+    cells_of = {"x": x, "y": y, "z": values, "zmin": 0, "zmax": high, "colorscale": list(enumerate(ends))}
     words = {
         "text": texts,
         "texttemplate": "%{text}",
@@ -423,14 +345,7 @@ def heat(chart: Chart, rows: Sequence[Row], columns: Mapping[str, Column]) -> Ro
         "hovertext": hovers,
         "hovertemplate": "%{hovertext}<extra></extra>",
     }
-    return {
-        "type": "heatmap",
-        "showscale": False,
-        "xgap": 3,
-        "ygap": 3,
-        **cells_of,
-        **words,
-    }
+    return {"type": "heatmap", "showscale": False, "xgap": 3, "ygap": 3, **cells_of, **words}
 
 
 def alt_of(title: str, answer: str, rows: Sequence[Row], chart: Chart) -> str:

@@ -26,11 +26,7 @@ from pages._shared.rows import picked_rows, show_rows, table_height
 FILTERS_FROM = 8  # entries: fewer are seen at once
 MOST_TEXT, MOST_NAME, MOST_DAMAGES = 400, 120, 10
 TAGS = "tags"
-BY_VALUE = {
-    "model": "Model",
-    "lp": "LP",
-    TAGS: "Tag",
-}  # columns to filter by, where the table has them
+BY_VALUE = {"model": "Model", "lp": "LP", TAGS: "Tag"}  # columns to filter by, where the table has them
 Row = dict[str, Any]
 
 
@@ -69,10 +65,7 @@ class Picker:
     def read(self, listing: StoreListing) -> tuple[tuple[Entry, ...], list[str]]:
         """The entries that the address names, else the default; and a sentence on each name without an entry."""
         control = st.query_params.get(self.control, "")
-        names = [
-            *([control] if self.has_control else ()),
-            *st.query_params.get_all(self.test),
-        ]
+        names = [*([control] if self.has_control else ()), *st.query_params.get_all(self.test)]
         names = list(dict.fromkeys(name for name in names if name))
         if not names and self.control in st.query_params:
             return (), []
@@ -139,11 +132,7 @@ class Picker:
         texts = {}
         for entry in reversed(listing.entries):
             cells = {name: cell_of(value) for name, value in self.cells(entry).items()}
-            rows[entry.id] = {
-                **cells,
-                self.noun: entry.id,
-                TAGS: [cell_of(tag) for tag in entry.row.get(TAGS) or ()],
-            }
+            rows[entry.id] = {**cells, self.noun: entry.id, TAGS: [cell_of(tag) for tag in entry.row.get(TAGS) or ()]}
             hidden = (entry.row.get(name) for name in ("label", "notes", "source", "file", "run_id"))
             values = (*rows[entry.id].values(), *rows[entry.id][TAGS], *hidden)
             texts[entry.id] = " ".join(value for value in values if isinstance(value, str)).casefold()
@@ -158,10 +147,7 @@ class Picker:
                 and all(word in texts[id_] for word in words)
             }
         if not rows:
-            st.info(
-                f"No {self.noun} matches. Remove a filter.",
-                icon=":material/filter_alt_off:",
-            )
+            st.info(f"No {self.noun} matches. Remove a filter.", icon=":material/filter_alt_off:")
             return
         has_tags = any(row[TAGS] for row in rows.values())
         config = {
@@ -185,31 +171,17 @@ class Picker:
 
     def _filters(self, rows: Mapping[str, Row], has_choice: bool) -> tuple[Row, list[str], bool]:
         """The values that are asked for by column, words, and whether the ticked ones alone."""
-        with st.container(
-            horizontal=True,
-            vertical_alignment="bottom",
-            key=f"{self.prefix}{self.noun}-filters",
-        ):
+        with st.container(horizontal=True, vertical_alignment="bottom", key=f"{self.prefix}{self.noun}-filters"):
             more: Any = {"bind": "query-params"}
             wanted: Row = {
                 "origin": st.pills(
-                    "Origin",
-                    self.origins,
-                    selection_mode="multi",
-                    key=f"{self.prefix}origin",
-                    width="content",
-                    **more,
+                    "Origin", self.origins, selection_mode="multi", key=f"{self.prefix}origin", width="content", **more
                 )
             }
             for name, label in BY_VALUE.items():
                 if values := sorted({value for row in rows.values() for value in values_of(row.get(name))}):
                     wanted[name] = st.multiselect(
-                        label,
-                        values,
-                        key=self.prefix + name,
-                        placeholder="any",
-                        width=212,
-                        **more,
+                        label, values, key=self.prefix + name, placeholder="any", width=212, **more
                     )
             words = st.text_input(
                 "Contains",
@@ -220,13 +192,7 @@ class Picker:
                 **more,
                 help=f"In any text of a {self.noun}: its row in the table, its label, notes and source",
             )
-            is_alone = st.toggle(
-                "Ticked",
-                key=f"{self.prefix}only",
-                disabled=not has_choice,
-                width="content",
-                **more,
-            )
+            is_alone = st.toggle("Ticked", key=f"{self.prefix}only", disabled=not has_choice, width="content", **more)
         return wanted, (words or "").casefold().split(), is_alone
 
     def take(self, key: str, shown: Sequence[str], names: Mapping[str, str]) -> None:
@@ -249,21 +215,14 @@ class Picker:
             control = ticked[:1] if self.has_control and self.most > 2 else []
             ticked = [*control, *ticked[len(control) - self.most :]]
             left = escaped(listed([names[id_] for id_ in ids if id_ not in ticked]) or "the first ones")
-            st.toast(
-                f"At most {self.most} {self.noun}s, so this leaves out {left}.",
-                icon=":material/info:",
-            )
+            st.toast(f"At most {self.most} {self.noun}s, so this leaves out {left}.", icon=":material/info:")
         self.put(ticked)
 
     def _control(self, names: Mapping[str, str]) -> None:
         """Which one is the control, and how to choose another or none."""
         key = f"control_{self.noun}"
         st.session_state[key] = next(iter(names))
-        with st.container(
-            horizontal=True,
-            vertical_alignment="bottom",
-            horizontal_alignment="distribute",
-        ):
+        with st.container(horizontal=True, vertical_alignment="bottom", horizontal_alignment="distribute"):
             st.selectbox(
                 "Control",
                 list(names),
@@ -303,16 +262,7 @@ def show_damages(listing: StoreListing) -> None:
     with st.expander(f"{subject} damaged", icon=":material/warning:"):
         lines = [f"- {escaped(f'{item.where}: {item.reason}')}" for item in listing.damages[:MOST_DAMAGES]]
         more = [f"- and {count - MOST_DAMAGES} more"] if count > MOST_DAMAGES else []
-        st.markdown(
-            "\n".join(
-                [
-                    *lines,
-                    *more,
-                    "",
-                    "`.venv/bin/python -m engine verify` looks at every byte.",
-                ]
-            )
-        )
+        st.markdown("\n".join([*lines, *more, "", "`.venv/bin/python -m engine verify` looks at every byte."]))
 
 
 def cell_of(value: Any) -> Any:
@@ -334,9 +284,7 @@ def rate_column(label: str, help_: str, color: str | None = None) -> Any:
 
 def origin_column() -> Any:
     return st.column_config.TextColumn(
-        "origin",
-        width=76,
-        help="measured: by this program. imported: from a file. reported: stated by a text",
+        "origin", width=76, help="measured: by this program. imported: from a file. reported: stated by a text"
     )
 
 
@@ -387,11 +335,7 @@ def run_columns() -> Mapping[str, Any]:
         "cut": config.NumberColumn("cut", width=62, help="Blocks closed inside their numbers", format="percent"),
         "origin": origin_column(),
         "ms": config.NumberColumn("ms / token", width=76, format="%.3f"),
-        "profiler": config.TextColumn(
-            "profiler",
-            width=66,
-            help="Its times are the profiler's too: no ratio of them",
-        ),
+        "profiler": config.TextColumn("profiler", width=66, help="Its times are the profiler's too: no ratio of them"),
         "tokens": config.NumberColumn("tokens / sample", width=104, format="%.0f"),
         "label": config.TextColumn("label", width=150),
         "tokenizer": config.TextColumn("tokenizer", width=80),

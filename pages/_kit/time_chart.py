@@ -27,10 +27,7 @@ def time_figure(chart: Chart, tables: Mapping[str, pa.Table], columns: Mapping[s
     panel_of = np.array(table[chart.split].to_pylist())
     kind_of = np.array(table[chart.colour].to_pylist())
     start, end, share = (table[name].to_numpy() for name in (chart.x, chart.high, chart.y))
-    panels, kinds = (
-        list(dict.fromkeys(panel_of.tolist())),
-        list(dict.fromkeys(kind_of.tolist())),
-    )
+    panels, kinds = (list(dict.fromkeys(panel_of.tolist())), list(dict.fromkeys(kind_of.tolist())))
     colours = palette()
     hues = [hue for hue in colours.series if hue != colours.neutral]
     hue_of = {kind: hues[index] if index < len(hues) else colours.neutral for index, kind in enumerate(kinds)}
@@ -89,13 +86,7 @@ def time_figure(chart: Chart, tables: Mapping[str, pa.Table], columns: Mapping[s
             row=2 * index + 2,
             col=1,
         )
-        figure.update_yaxes(
-            row=2 * index + 1,
-            col=1,
-            fixedrange=True,
-            tickformat=".0%",
-            rangemode="tozero",
-        )
+        figure.update_yaxes(row=2 * index + 1, col=1, fixedrange=True, tickformat=".0%", rangemode="tozero")
         figure.update_yaxes(
             row=2 * index + 2,
             col=1,
@@ -119,9 +110,6 @@ def time_figure(chart: Chart, tables: Mapping[str, pa.Table], columns: Mapping[s
     figure.update_xaxes(range=[low, high], minallowed=low, maxallowed=high, showticklabels=False)
     column = columns.get(chart.x, Column(chart.x))
     figure.update_xaxes(
-        row=len(heights),
-        col=1,
-        showticklabels=True,
-        title={"text": safe(f"{column.words} ({column.unit})")},
+        row=len(heights), col=1, showticklabels=True, title={"text": safe(f"{column.words} ({column.unit})")}
     )
     return figure

@@ -38,11 +38,7 @@ def choose_sample(molecules: Sequence[Molecule]) -> None:
             left.number_input(f"Molecule (of {count})", 1, count, key=_MOLECULE, bind="query-params")
         if generations > 1:
             (right if count > 1 else left).number_input(
-                f"Sample (of {generations})",
-                1,
-                generations,
-                key=_ANSWER,
-                bind="query-params",
+                f"Sample (of {generations})", 1, generations, key=_ANSWER, bind="query-params"
             )
         words.code(watch.molecule_of(shown_sample()).smiles, language=None, wrap_lines=True)
     if [molecule.smiles for molecule in molecules] != [molecule.smiles for molecule in watch.molecules]:
@@ -137,13 +133,7 @@ def _wrong_in(shown: int) -> dict[int, str]:
 
 
 @st.cache_data(max_entries=200, show_spinner=False)
-def _svg(
-    smiles: str,
-    _molecule: Molecule,
-    wrong: tuple[tuple[int, str], ...],
-    is_dark: bool,
-    height: int,
-) -> str:
+def _svg(smiles: str, _molecule: Molecule, wrong: tuple[tuple[int, str], ...], is_dark: bool, height: int) -> str:
     highlights = dict.fromkeys(dict(wrong), palette().wrong)
     notes = dict(wrong) if len(wrong) <= MOST_NOTES else {}  # more would cover one another
     return draw_svg(_molecule, highlights=highlights, notes=notes, dark=is_dark, height=height)

@@ -31,25 +31,13 @@ STEPS_HELP = "Every token, with its probabilities before and after the LP."
 def lane_files(lane: Running, entry: Entry, shown: int) -> None:
     with st.container(horizontal=True):
         if st.button(
-            "Inspect",
-            icon=":material/search:",
-            key=f"inspect_{lane.number}",
-            help="Open in the drift inspector",
+            "Inspect", icon=":material/search:", key=f"inspect_{lane.number}", help="Open in the drift inspector"
         ):
             st.switch_page(PAGE, query_params={"run": entry.id, "sample": str(shown)})
         if not is_temporary(entry):
-            st.button(
-                "Saved",
-                icon=":material/check:",
-                key=f"keep_{lane.number}",
-                disabled=True,
-                help=f"As {entry.id}",
-            )
+            st.button("Saved", icon=":material/check:", key=f"keep_{lane.number}", disabled=True, help=f"As {entry.id}")
         elif st.button(
-            "Save to store",
-            icon=":material/save:",
-            key=f"keep_{lane.number}",
-            help="Save this run to the store",
+            "Save to store", icon=":material/save:", key=f"keep_{lane.number}", help="Save this run to the store"
         ):
             save_run(entry)
         with st.popover("Download", icon=":material/download:"):
@@ -60,14 +48,7 @@ def all_files(lanes: Sequence[Running], entries: Mapping[str, Entry]) -> None:
     """One button for what the lanes' own download menus have."""
     done = [(f"{lane.number}-{lane.lp}", entry) for lane in lanes if (entry := entries.get(lane.run_id or ""))]
     about = "Of every lane its conformers with verdicts (SDF) and its report (JSON), and one table of all samples."
-    file_button(
-        "Download all",
-        partial(zip_of, done),
-        "lanes.zip",
-        key="download_all",
-        help=about,
-        type="secondary",
-    )
+    file_button("Download all", partial(zip_of, done), "lanes.zip", key="download_all", help=about, type="secondary")
 
 
 def zip_of(lanes: Sequence[tuple[str, Entry]]) -> bytes:
@@ -88,34 +69,12 @@ def zip_of(lanes: Sequence[tuple[str, Entry]]) -> bytes:
 def _downloads(lane: Running, entry: Entry) -> None:
     no_steps, no_sdf = STEPS.name not in entry.parts, why_no_sdf(entry)
     for key, label, ending, make, about, is_off in (
-        (
-            "sdf",
-            "Conformers (SDF)",
-            ".sdf",
-            _sdf,
-            no_sdf or "Every readable conformer.",
-            bool(no_sdf),
-        ),
-        (
-            "report",
-            "Report (JSON)",
-            ".json",
-            _report,
-            "In the reports' file format.",
-            False,
-        ),
+        ("sdf", "Conformers (SDF)", ".sdf", _sdf, no_sdf or "Every readable conformer.", bool(no_sdf)),
+        ("report", "Report (JSON)", ".json", _report, "In the reports' file format.", False),
         ("steps", "Steps (Parquet)", "-steps.parquet", _steps, STEPS_HELP, no_steps),
     ):
         name, content = f"{entry.id}{ending}", partial(make, entry)
-        file_button(
-            label,
-            content,
-            name,
-            key=f"{key}_{lane.number}",
-            disabled=is_off,
-            help=about,
-            type="secondary",
-        )
+        file_button(label, content, name, key=f"{key}_{lane.number}", disabled=is_off, help=about, type="secondary")
 
 
 @functools.cache

@@ -31,11 +31,7 @@ def harm_of(row: Row) -> tuple[float, ...]:
     without a conformer."""
     code = code_of(row)
     wrong = 3 if LOADED in (row["checks"] or "").split(", ") else (code[0] != "r") + code[1:3].count("w")
-    return (
-        code[3] == "w" or (code[3] == "-" and code[0] != "r"),
-        row["lost_ang"] or 0.0,
-        wrong,
-    )
+    return (code[3] == "w" or (code[3] == "-" and code[0] != "r"), row["lost_ang"] or 0.0, wrong)
 
 
 def worst_first(samples: Sequence[Sequence[Row | None]]) -> list[int]:
@@ -67,11 +63,7 @@ def show_grid() -> None:
         words = f"Molecule {sample // generations + 1}" if len(watch.molecules) > 1 else ""
         more = f"sample {sample % generations + 1}" if generations > 1 else ""
         name = ", ".join(filter(None, (words, more))).capitalize()
-        return (
-            name,
-            sample // generations,
-            [code_of(row) if row else "" for row in samples[sample]],
-        )
+        return (name, sample // generations, [code_of(row) if row else "" for row in samples[sample]])
 
     molecule_grid(
         list(map(cell, order)),

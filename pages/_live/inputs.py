@@ -69,12 +69,7 @@ def molecule_inputs() -> tuple[tuple[Molecule, ...], list[str]]:
     )
     name = _name_in(text or "")
     if name:
-        right.button(
-            f"Use the SMILES of {name}",
-            key="use-named",
-            on_click=_replace_name,
-            args=(name,),
-        )
+        right.button(f"Use the SMILES of {name}", key="use-named", on_click=_replace_name, args=(name,))
     return read_lines(text or "")
 
 
@@ -89,10 +84,7 @@ def _plain(line: str) -> str:
 
 
 def _replace_name(name: str) -> None:
-    lines, smiles = (
-        str(st.session_state.get("smiles") or "").splitlines(),
-        load_named()[name],
-    )
+    lines, smiles = (str(st.session_state.get("smiles") or "").splitlines(), load_named()[name])
     st.session_state["smiles"] = "\n".join(smiles if _plain(line) == name.lower() else line for line in lines)
 
 
@@ -156,12 +148,7 @@ def lane_inputs() -> list[LaneChoice]:
 def _lane_input(number: int, column: DeltaGenerator) -> LaneChoice:
     lps = lp_choices()
     options = lps if number == 1 else [NO_LANE, *lps]
-    row = column.container(
-        horizontal=True,
-        gap="xsmall",
-        vertical_alignment="bottom",
-        key=f"lane-input-{number}",
-    )
+    row = column.container(horizontal=True, gap="xsmall", vertical_alignment="bottom", key=f"lane-input-{number}")
     lp = row.selectbox(
         f"Lane {number}: LP",
         options,
@@ -171,10 +158,7 @@ def _lane_input(number: int, column: DeltaGenerator) -> LaneChoice:
         help="The logits processor. " + ("" if number == 1 else f"{NO_LANE}: no lane."),
     )
     info = None if lp == NO_LANE else lp_record(split_cleanup(lp)[0])
-    is_guarded, own_placeholder = (
-        info is not None and info.is_guarded,
-        "" if info is None else info.placeholder,
-    )
+    is_guarded, own_placeholder = (info is not None and info.is_guarded, "" if info is None else info.placeholder)
     about = "Backend, guard" if is_guarded else "Backend, placeholder, descriptors"
     name = f"Settings of lane {number}"  # read aloud; the style sheet hides it
     with row.popover(name, icon=":material/tune:", disabled=info is None, width="content", help=about):
@@ -203,22 +187,10 @@ def _lane_input(number: int, column: DeltaGenerator) -> LaneChoice:
         if is_guarded:
             left, right = st.columns(2)
             retries = left.number_input(
-                "Retries",
-                0,
-                MOST_TRIES,
-                guard.retries,
-                key=f"retries{number}",
-                bind="query-params",
-                help=RETRIES_HELP,
+                "Retries", 0, MOST_TRIES, guard.retries, key=f"retries{number}", bind="query-params", help=RETRIES_HELP
             )
             back = right.number_input(
-                "Steps back",
-                0,
-                MOST_TRIES,
-                guard.back,
-                key=f"back{number}",
-                bind="query-params",
-                help=BACK_HELP,
+                "Steps back", 0, MOST_TRIES, guard.back, key=f"back{number}", bind="query-params", help=BACK_HELP
             )
             guard = replace(guard, retries=int(retries), back=int(back))
     chosen: Descriptors | None = next((name for name in DESCRIPTORS if name == how), None)
@@ -245,14 +217,7 @@ def lanes_of(
     return [
         RunPlan(
             model,
-            replace(
-                plan,
-                lp=lp,
-                backend=backend,
-                placeholder=placeholder,
-                descriptors=descriptors,
-                guard=guard,
-            ),
+            replace(plan, lp=lp, backend=backend, placeholder=placeholder, descriptors=descriptors, guard=guard),
             keep_steps=max(1, MOST_SCORED_BLOCKS // max(molecule.atoms for molecule in molecules)),
             rmsd=REFERENCES,
             strain=True,

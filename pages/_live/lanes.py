@@ -14,14 +14,7 @@ from engine.figures.words import capitalised, counted, percent
 from engine.inspection.sample import Inspected
 from engine.inspection.tries import checks_by_block, redrawn_words
 from engine.jobs.lane import LaneWatch
-from engine.questions.live_lanes import (
-    is_guarded,
-    seconds_left,
-    share_written,
-    tally,
-    thrown_texts,
-    tokens_a_second,
-)
+from engine.questions.live_lanes import is_guarded, seconds_left, share_written, tally, thrown_texts, tokens_a_second
 from engine.text.generated import mode_of
 from pages._kit.atoms import atom_rows, worst_first
 from pages._live import session
@@ -62,12 +55,7 @@ def progress(lanes: list[Running]) -> None:
     share = sum(1.0 if lane.seen.has_ended else share_written(lane.watch) for lane in lanes) / len(lanes)
     st.progress(share, text=progress_words(lanes))
     st.button(
-        "Stop all",
-        icon=":material/stop:",
-        key="stop_all",
-        on_click=session.stop,
-        args=(open_,),
-        disabled=not open_,
+        "Stop all", icon=":material/stop:", key="stop_all", on_click=session.stop, args=(open_,), disabled=not open_
     )
 
 
@@ -87,10 +75,7 @@ def progress_words(lanes: list[Running]) -> str:
 
 def heading(lane: Running) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):  # columns would cut the label off
-        st.markdown(
-            f"**{escaped(lane.title)}** :gray[:small[{unbroken(state_words(lane))}]]",
-            width="stretch",
-        )
+        st.markdown(f"**{escaped(lane.title)}** :gray[:small[{unbroken(state_words(lane))}]]", width="stretch")
         if not lane.seen.has_ended:
             st.button(
                 "Stop",
@@ -162,19 +147,8 @@ def atoms(lane: Running, shown: int, seen: Inspected | None = None) -> None:
         elements, is_open = lane.watch.molecule_of(shown).elements, text.answer is None
         tried = checks_by_block((thrown.blocks, thrown.check) for thrown in thrown_texts(lane.watch, shown))
         redrawn = {block: redrawn_words(checks) for block, checks in tried.items()}
-        rows = atom_rows(
-            aligned,
-            elements,
-            list(map(asdict, aligned.blocks)),
-            redrawn=redrawn,
-            is_open=is_open,
-        )
-        _rows(
-            view_rows(aligned, rows, {}),
-            _key(lane),
-            f"Lane {lane.number}",
-            follow=is_open,
-        )
+        rows = atom_rows(aligned, elements, list(map(asdict, aligned.blocks)), redrawn=redrawn, is_open=is_open)
+        _rows(view_rows(aligned, rows, {}), _key(lane), f"Lane {lane.number}", follow=is_open)
 
 
 def stored_atoms(seen: Inspected, *, key: str, label: str) -> None:

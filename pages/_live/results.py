@@ -12,12 +12,7 @@ from engine.figures.words import UNKNOWN, percent, times, whole
 from engine.inspection.runs import run_facts
 from engine.inspection.sample import Inspected
 from engine.models.loading import sized
-from engine.questions.live_lanes import (
-    first_divergence,
-    is_guarded,
-    lane_figures,
-    thrown_texts,
-)
+from engine.questions.live_lanes import first_divergence, is_guarded, lane_figures, thrown_texts
 from engine.records import RULE_HELP
 from engine.store.entries import Entry
 from pages._live import session
@@ -30,13 +25,7 @@ from pages._shared.components.atom_view import visible
 from pages._shared.errors import escaped
 from pages._shared.inspected import inspected, inspected_in, open_store
 from pages._shared.rows import table_height
-from pages._shared.verdict_badges import (
-    failed_checks,
-    molecule_badges,
-    still_wrong,
-    text_badge,
-    thrown_tries,
-)
+from pages._shared.verdict_badges import failed_checks, molecule_badges, still_wrong, text_badge, thrown_tries
 from pages._shared.words import faults, unbroken, verdict
 
 MOST_FAILED = 3
@@ -63,24 +52,12 @@ FIGURES: dict[str, tuple[str, Callable[[Any], str], str]] = {
     "decodes": ("Decodes", whole, RULE_HELP["decodes"]),
     "clean": ("Clean", whole, RULE_HELP["clean"]),
     "usable": ("Usable", whole, "Clean, stereo right, geometry right"),
-    "stereo_right": (
-        "Stereo right",
-        whole,
-        "All that the SMILES specifies, in space; – where it specifies nothing",
-    ),
+    "stereo_right": ("Stereo right", whole, "All that the SMILES specifies, in space; – where it specifies nothing"),
     "geometry_right": ("Geometry right", whole, "No check of PoseBusters failed"),
-    "strain_kcal": (
-        "Strain",
-        _with("kcal/mol", 1),
-        "Above the relaxed conformer; mean where geometry is right",
-    ),
+    "strain_kcal": ("Strain", _with("kcal/mol", 1), "Above the relaxed conformer; mean where geometry is right"),
     "bad_blocks": ("Damaged blocks", whole, "Neither exact nor unverified"),
     "cut_blocks": ("Cut blocks", whole, ""),
-    "rmsd_ang": (
-        "RMSD",
-        _with("Å", 2),
-        "To the nearest reference conformer (ETKDGv3); mean over the samples below",
-    ),
+    "rmsd_ang": ("RMSD", _with("Å", 2), "To the nearest reference conformer (ETKDGv3); mean over the samples below"),
     "rmsd_samples": ("RMSD samples", whole, "Samples that the strict reader takes"),
 }
 
@@ -156,9 +133,7 @@ def _outcome(lane: Running, entries: Mapping[str, Entry], seen: Inspected | None
     counters(lane, shown)
     if text is not None:
         thrown_tries(
-            thrown_texts(lane.watch, shown),
-            lane.watch.molecule_of(shown).descriptors,
-            key=f"tries_{lane.number}",
+            thrown_texts(lane.watch, shown), lane.watch.molecule_of(shown).descriptors, key=f"tries_{lane.number}"
         )
     if seen is not None:
         lane_files(lane, entries[seen.run.run_id], shown)
@@ -178,10 +153,7 @@ def show_failures(seen: Inspected) -> None:
     sample = seen.sample
     if not sample["clean"] or any(map(faults, seen.blocks)):  # else the badge says all of it
         st.markdown(escaped(verdict(sample, seen.blocks)))
-    failed_checks(
-        [failed for failed in sample["failed"] or () if failed["check"] != LOADED],
-        MOST_FAILED,
-    )
+    failed_checks([failed for failed in sample["failed"] or () if failed["check"] != LOADED], MOST_FAILED)
 
 
 # --- all lanes ----------------------------------------------------------------------------------------------------
@@ -194,11 +166,7 @@ def _table(lanes: list[Running], entries: Mapping[str, Entry]) -> None:
     figures = lane_figures([(lane.watch, row) for lane, row in zip(lanes, of_runs, strict=True)])
     has_guard = any(is_guarded(lane.watch) for lane in lanes)
     rows = [
-        {
-            "Figure": label,
-            **{lane.title: form(of[name]) for lane, of in zip(lanes, figures, strict=True)},
-            "": about,
-        }
+        {"Figure": label, **{lane.title: form(of[name]) for lane, of in zip(lanes, figures, strict=True)}, "": about}
         for name, (label, form, about) in FIGURES.items()
         if has_guard or name not in OF_GUARD
     ]

@@ -86,10 +86,7 @@ def start(plans: Sequence[RunPlan], molecules: Sequence[Molecule]) -> None:
         for number, plan in enumerate(plans, start=1):
             watch = LaneWatch(plan, molecules)
             job = service().submit(
-                visitor(),
-                lane_work(watch, temporary_files()),
-                replace=not running,
-                is_there=presence(),
+                visitor(), lane_work(watch, temporary_files()), replace=not running, is_there=presence()
             )
             running.append(Running(number, job, watch, job.poll()))
     except BaseException:

@@ -109,10 +109,14 @@ def show(store: Store, ids: Sequence[str]) -> None:
 
 def _values() -> tuple[list[str], str]:
     text = st.text_input(
-        "Values per entry", "10", key="log_values", bind="query-params", max_chars=MOST_CHARS,
+        "Values per entry",
+        "10",
+        key="log_values",
+        bind="query-params",
+        max_chars=MOST_CHARS,
         help="A number: the first so many; token ids, such as 17,24,25: those. The vocabulary has 150,000 values per "
         "entry, of which the reports logged the first ten.",
-    )  # fmt: skip
+    )
     values = (text or "").replace(" ", "")
     is_valid = re.fullmatch(r"[1-9]\d{0,5}|\d{1,9},(\d{1,9},?)*", values, re.ASCII)
     return ["--log-logits", values, ADD_LOG], "" if is_valid else "Give a number, or token ids such as 17, 24, 25."

@@ -129,9 +129,14 @@ def show(store: Store, ids: Sequence[str]) -> None:
 def _import_options(store: Store) -> list[str]:
     runs = {entry.id: entry for entry in reversed(store.listing().entries)}
     run = by_name(
-        "Belongs to run", runs, "trace_run", "run_of_traces", index=None, placeholder="none",
+        "Belongs to run",
+        runs,
+        "trace_run",
+        "run_of_traces",
+        index=None,
+        placeholder="none",
         format_func=lambda id_: f"{id_} · {visible_text(run_title(runs[id_]))[:90]}",
-    )  # fmt: skip
+    )
     words = [f"--run={run}"] if run else []
     with st.container(horizontal=True, key="trace-options"):
         for name, text, help_ in (
@@ -155,13 +160,23 @@ def _import_options(store: Store) -> list[str]:
 def _window() -> tuple[list[str], str]:
     left, right = st.columns(2)
     steps = left.number_input(
-        "Forward passes", 1, MOST_STEPS, FIRST_STEPS, key="profile_steps", bind="query-params",
+        "Forward passes",
+        1,
+        MOST_STEPS,
+        FIRST_STEPS,
+        key="profile_steps",
+        bind="query-params",
         help="At most so many are in the trace: about 1,200 events per pass on a CPU",
-    )  # fmt: skip
+    )
     skip = right.number_input(
-        "Skip first passes", 0, MOST_STEPS, 0, key="profile_skip", bind="query-params",
+        "Skip first passes",
+        0,
+        MOST_STEPS,
+        0,
+        key="profile_skip",
+        bind="query-params",
         help="Passes before the recording begins. With 0 it includes templates and prefill.",
-    )  # fmt: skip
+    )
     words = ["--profile", "--profile-steps", str(steps)]
     return words + (["--profile-skip", str(skip)] if skip else []), ""
 
@@ -188,13 +203,17 @@ def _buttons(store: Store, entry: Entry) -> None:
     name = str(entry.row.get("file") or "")
     size = entry.files.sizes(FILES).get(name.removeprefix(f"{FILES}/"))
     file_button(
-        "Export", partial(entry.files.read, name), name.removeprefix(f"{FILES}/") or f"{entry.id}.json",
-        key=f"trace-file-{entry.id}", type="secondary", disabled=size is None,
+        "Export",
+        partial(entry.files.read, name),
+        name.removeprefix(f"{FILES}/") or f"{entry.id}.json",
+        key=f"trace-file-{entry.id}",
+        type="secondary",
+        disabled=size is None,
         help="The file is not in the store: import it again with “Keep the file”."
         if size is None
         else f"The trace file, {size / 1e6:,.1f} MB. For Perfetto: open ui.perfetto.dev or `chrome://tracing` in your "
         "browser, then *Open trace file*. It is read in the browser; this app sends nothing.",
-    )  # fmt: skip
+    )
     run_id = str(entry.row.get("run_id") or "")
     if run_id and run_id not in {run.id for run in store.listing().entries}:
         st.caption(f"It belongs to the run {escaped(run_id)}, which this store does not have.")

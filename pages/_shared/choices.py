@@ -17,13 +17,7 @@ Option = TypeVar("Option", bound=str)
 def one_of(label: str, options: Sequence[Option], key: str, **more: Any) -> Option:
     """A row of buttons, one of which is always chosen: the first at first."""
     picked = st.segmented_control(
-        label,
-        list(options),
-        default=options[0],
-        required=True,
-        key=key,
-        bind="query-params",
-        **more,
+        label, list(options), default=options[0], required=True, key=key, bind="query-params", **more
     )
     return picked or options[0]
 
@@ -37,13 +31,7 @@ def complain(noun: str, options: Collection[str], key: str, instead: str) -> Non
 
 
 def by_name(
-    label: str,
-    names: Iterable[str],
-    parameter: str,
-    key: str,
-    *,
-    usual: str | None = None,
-    **more: Any,
+    label: str, names: Iterable[str], parameter: str, key: str, *, usual: str | None = None, **more: Any
 ) -> str | None:
     """One of many by its name in the address: the widget's own binding would write there what is shown of it."""
     names = list(names)

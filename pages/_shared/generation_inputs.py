@@ -28,10 +28,7 @@ def read_smiles(smiles: str) -> Molecule | str:
         molecule = parse_smiles(smiles)
         skeleton_of(molecule)  # some molecules have no enriched form
     except DriftscopeError as error:
-        words, position = (
-            error_markdown(error),
-            error.position if isinstance(error, SmilesError) else None,
-        )
+        words, position = (error_markdown(error), error.position if isinstance(error, SmilesError) else None)
         if position is None or not smiles.isascii() or not smiles.isprintable() or len(smiles) > 80:
             return words
         return f"{words}\n\n    {smiles}\n    {' ' * position}^"
@@ -42,23 +39,12 @@ def show_problems(problems: Sequence[str]) -> None:
     for problem in problems[:MOST_PROBLEMS]:
         st.error(problem, icon=":material/error:")
     if len(problems) > MOST_PROBLEMS:
-        st.error(
-            f"{counted(len(problems) - MOST_PROBLEMS, 'more line')} cannot be read.",
-            icon=":material/error:",
-        )
+        st.error(f"{counted(len(problems) - MOST_PROBLEMS, 'more line')} cannot be read.", icon=":material/error:")
 
 
 def quick_inputs() -> tuple[int, int]:
     left, right = st.columns(2)
-    seed = left.number_input(
-        "Seed",
-        0,
-        2**31 - 1,
-        0,
-        key="seed",
-        bind="query-params",
-        help="The same in all lanes.",
-    )
+    seed = left.number_input("Seed", 0, 2**31 - 1, 0, key="seed", bind="query-params", help="The same in all lanes.")
     count = right.number_input("Samples", 1, 32, 1, key="n", bind="query-params", help="Per molecule.")
     return int(seed or 0), int(count or 1)
 
@@ -79,28 +65,14 @@ def sampling_input() -> tuple[Sampling, int | None, str]:
         temperature = _real("Temperature", "temperature", 0.0, 5.0, chosen.temperature, "0 is greedy.")
         top_p = _real("Top-p", "top_p", 0.01, 1.0, chosen.top_p, "1 keeps all.")
     with right:
-        top_k = st.number_input(
-            "Top-k",
-            0,
-            1_000,
-            chosen.top_k,
-            key="top_k",
-            bind="query-params",
-            help="0 keeps all.",
-        )
+        top_k = st.number_input("Top-k", 0, 1_000, chosen.top_k, key="top_k", bind="query-params", help="0 keeps all.")
         min_p = _real("Min-p", "min_p", 0.0, 1.0, chosen.min_p, "0 keeps all.")
     sampling = Sampling(temperature, int(top_k), top_p, min_p)
     if sampling != chosen:
         st.caption(f"Changed from the preset {preset}.")
     left, right = st.columns(2)
     limit = left.number_input(
-        "Max new tokens",
-        16,
-        20_000,
-        None,
-        key="most_tokens",
-        placeholder="by the molecule's size",
-        bind="query-params",
+        "Max new tokens", 16, 20_000, None, key="most_tokens", placeholder="by the molecule's size", bind="query-params"
     )
     device = right.selectbox("Device", ["auto", "cpu", "cuda", "mps"], key="device", bind="query-params")
     return sampling, None if limit is None else int(limit), device or "auto"

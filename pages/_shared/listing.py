@@ -29,24 +29,12 @@ class PageFile:
 def page_files(folder: Path = FOLDER) -> list[PageFile]:
     """The pages in ``folder``: the known ones in their order, then others by name. The first is the landing page."""
     paths = [path for path in folder.glob("*.py") if not path.name.startswith("_")]
-    paths.sort(
-        key=lambda path: (
-            ORDER.index(path.stem) if path.stem in ORDER else len(ORDER),
-            path.stem,
-        )
-    )
+    paths.sort(key=lambda path: (ORDER.index(path.stem) if path.stem in ORDER else len(ORDER), path.stem))
     pages = []
     for path in paths:
         constants = _constants(path)
         title = constants.get("TITLE") or path.stem.replace("_", " ").capitalize()
-        pages.append(
-            PageFile(
-                path,
-                title,
-                constants.get("ICON") or FALLBACK_ICON,
-                constants.get("LEAD", ""),
-            )
-        )
+        pages.append(PageFile(path, title, constants.get("ICON") or FALLBACK_ICON, constants.get("LEAD", "")))
     return pages
 
 

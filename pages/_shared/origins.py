@@ -15,9 +15,7 @@ import streamlit as st
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from streamlit.web.server.starlette.starlette_websocket import (
-    is_host_allowed,
-)  # Streamlit asks it of WebSockets alone
+from streamlit.web.server.starlette.starlette_websocket import is_host_allowed  # Streamlit asks it of WebSockets alone
 
 UNSUPPORTED_DATA, POLICY_VIOLATION = 1003, 1008
 

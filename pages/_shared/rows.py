@@ -39,10 +39,7 @@ def picked_rows(key: str) -> list[int] | None:
     Streamlit calls a table back also when it hears its own selection from the browser again. A click on a cell leaves
     the selected row as it is, and a click on a row's box the cell.
     """
-    (drawn, shown), selection = (
-        st.session_state[_shown(key)],
-        st.session_state[key]["selection"],
-    )
+    (drawn, shown), selection = (st.session_state[_shown(key)], st.session_state[key]["selection"])
     if drawn != key:
         return None
     rows = list(selection["rows"])
@@ -60,15 +57,7 @@ def show_steps(row: int | None, count: int, words: str, go: Callable[[int], None
     ):
         target = -1 if row is None else row + step
         is_off = not 0 <= target < count
-        st.button(
-            word,
-            icon=icon,
-            shortcut=keys,
-            key=f"go{step}",
-            disabled=is_off,
-            on_click=go,
-            args=(target,),
-        )
+        st.button(word, icon=icon, shortcut=keys, key=f"go{step}", disabled=is_off, on_click=go, args=(target,))
 
 
 def _shown(key: str) -> str:

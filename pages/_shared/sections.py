@@ -26,13 +26,7 @@ def fold(label: str, key: str, is_open: bool, icon: str) -> DeltaGenerator:
 
     To Streamlit an expander with another label is another one, so by itself it would close as its label changes.
     """
-    return st.expander(
-        label,
-        is_open,
-        key=key,
-        icon=icon,
-        on_change=lambda: put_unfolded(key, st.session_state[key]),
-    )
+    return st.expander(label, is_open, key=key, icon=icon, on_change=lambda: put_unfolded(key, st.session_state[key]))
 
 
 def show_open(sections: Mapping[str, Callable[..., None]], *looked_at: Any) -> None:

@@ -33,17 +33,10 @@ _NUMBER = re.compile(r"(?:[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?(?: ?%)?(?: (?!$)
 
 def table_buttons(table: Callable[[], pa.Table] | pa.Table, name: str, *, key: str, subject: str) -> None:
     """CSV and Parquet of a table, or of what makes one when a file is asked for."""
-    for word, make, form in (
-        ("CSV", csv_of, "text"),
-        ("Parquet", parquet_of, "a typed table"),
-    ):
+    for word, make, form in (("CSV", csv_of, "text"), ("Parquet", parquet_of, "a typed table")):
         ending = word.lower()
         file_button(
-            word,
-            partial(_made, make, table),
-            f"{name}.{ending}",
-            key=f"{key}_{ending}",
-            help=f"{subject} as {form}",
+            word, partial(_made, make, table), f"{name}.{ending}", key=f"{key}_{ending}", help=f"{subject} as {form}"
         )
 
 
@@ -98,14 +91,7 @@ def _texts(column: pa.ChunkedArray, kind: pa.DataType) -> Iterable[str | None] |
         return json_texts(column)
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return (None if value is None else value.hex() for value in values)
-    if any(
-        is_text(kind)
-        for is_text in (
-            pa.types.is_string,
-            pa.types.is_large_string,
-            pa.types.is_string_view,
-        )
-    ):
+    if any(is_text(kind) for is_text in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)):
         return values
     if pa.types.is_dictionary(kind):
         return _texts(column.cast(kind.value_type), kind.value_type)

@@ -55,11 +55,7 @@ _KEYS = {
     "grid": "borderColor",
     "series": "chartCategoricalColors",
 }
-_THEMES = read_toml(
-    ROOT / ".streamlit" / "config.toml",
-    "Streamlit's configuration",
-    lambda read: read["theme"],
-)
+_THEMES = read_toml(ROOT / ".streamlit" / "config.toml", "Streamlit's configuration", lambda read: read["theme"])
 LIGHT, DARK = (Palette(**{name: _THEMES[kind][key] for name, key in _KEYS.items()}) for kind in ("light", "dark"))
 
 INK, PAPER = "#0f171a", "#ffffff"
@@ -112,18 +108,8 @@ def plotly_template(colours: Palette) -> Template:
             "xaxis": axis,
             "yaxis": axis,
             "margin": {"l": 10, "r": 10, "t": 40, "b": 10},
-            "legend": {
-                "orientation": "h",
-                "yanchor": "bottom",
-                "y": 1.02,
-                "x": 0,
-                "xanchor": "left",
-            },
-            "hoverlabel": {
-                "bgcolor": colours.surface,
-                "bordercolor": colours.grid,
-                "font": {"color": colours.text},
-            },
+            "legend": {"orientation": "h", "yanchor": "bottom", "y": 1.02, "x": 0, "xanchor": "left"},
+            "hoverlabel": {"bgcolor": colours.surface, "bordercolor": colours.grid, "font": {"color": colours.text}},
             "bargap": 0.15,
         }
     )

@@ -18,25 +18,13 @@ from pages._shared.words import failed_words, unbroken, visible_text
 
 MOST_TRIES, TRY_CHARS = 50, 400
 MOST_UNMENDED = 3
-_COLOURS: dict[bool | None, Literal["green", "yellow", "gray"]] = {
-    True: "green",
-    False: "yellow",
-    None: "gray",
-}
+_COLOURS: dict[bool | None, Literal["green", "yellow", "gray"]] = {True: "green", False: "yellow", None: "gray"}
 _ICONS = {True: ":material/check:", False: ":material/warning:", None: None}
 _GEOMETRY = {True: "geometry right", False: "geometry wrong", None: "geometry not judged"}
 _TEXT: dict[str, Any] = {
     "clean": {"label": "text clean", "color": "green", "icon": ":material/check:"},
-    "passed": {
-        "label": "text passed, damaged",
-        "color": "orange",
-        "icon": ":material/warning:",
-    },
-    "undecoded": {
-        "label": "passed, does not decode",
-        "color": "orange",
-        "icon": ":material/warning:",
-    },
+    "passed": {"label": "text passed, damaged", "color": "orange", "icon": ":material/warning:"},
+    "undecoded": {"label": "passed, does not decode", "color": "orange", "icon": ":material/warning:"},
     "failed": {"label": "text failed", "color": "red", "icon": ":material/close:"},
 }
 
@@ -55,10 +43,7 @@ def molecule_badges(sample: Mapping[str, Any]) -> None:
     elif sample.get("usable") is not None:
         sites, right = sample["stereo_sites"], sample["stereo_sites_right"]
         stereo = f"stereo {right} of {sites} right" if sites else "no stereo specified"
-        _badge(
-            stereo if is_stereo_judged(sample) else "stereo not judged",
-            sample["stereo_right"],
-        )
+        _badge(stereo if is_stereo_judged(sample) else "stereo not judged", sample["stereo_right"])
         _badge(_GEOMETRY[sample["geometry_right"]], sample["geometry_right"])
     if sample.get("rmsd_ang") is not None:
         _badge(f"RMSD {sample['rmsd_ang']:.2f} Å", None)
@@ -79,12 +64,7 @@ def _badge(label: str, is_right: bool | None, help: str | None = None) -> None:
 
 
 def thrown_tries(
-    tries: Sequence[ThrownText],
-    descriptors: Sequence[str],
-    *,
-    key: str,
-    block: int | None = None,
-    kept: str = "",
+    tries: Sequence[ThrownText], descriptors: Sequence[str], *, key: str, block: int | None = None, kept: str = ""
 ) -> None:
     """One under the other, their text struck through; of ``block`` alone where it has some, with what was kept."""
     if not tries:

@@ -10,12 +10,7 @@ from engine.text.tokenizers import BUILT_IN, TextTokenizer, load_tokenizer
 from pages._shared.words import TOKENIZER_NAMES
 
 _ASKED = "tokenizer folders asked for"
-PLACEHOLDERS = [
-    DEFAULT_PLACEHOLDER,
-    SHORT_PLACEHOLDER,
-    GUESSED_PLACEHOLDER,
-    "-0.0000,0.0000,0.0000",
-]
+PLACEHOLDERS = [DEFAULT_PLACEHOLDER, SHORT_PLACEHOLDER, GUESSED_PLACEHOLDER, "-0.0000,0.0000,0.0000"]
 
 
 def tokenizers() -> list[TextTokenizer]:
@@ -53,10 +48,7 @@ def folder_input() -> None:
     )
     if folder_waits():
         st.button(
-            "Read this folder",
-            on_click=_ask,
-            icon=":material/folder_open:",
-            help="A link names it, and reads nothing.",
+            "Read this folder", on_click=_ask, icon=":material/folder_open:", help="A link names it, and reads nothing."
         )
 
 

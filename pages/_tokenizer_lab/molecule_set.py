@@ -30,13 +30,7 @@ from pages._shared.errors import escaped
 from pages._shared.sections import fold, is_unfolded
 from pages._shared.table_files import table_buttons
 from pages._shared.words import unbroken
-from pages._tokenizer_lab.choices import (
-    PLACEHOLDERS,
-    folder_input,
-    folder_waits,
-    label_of,
-    tokenizers,
-)
+from pages._tokenizer_lab.choices import PLACEHOLDERS, folder_input, folder_waits, label_of, tokenizers
 
 FORMS = {
     "Four decimals": FIXED4,
@@ -58,14 +52,7 @@ NO_JUNK = (
     "zeros, as demo-qwen and demo-llama do, leaves positions over, and so writes junk: choose “Trailing zeros dropped”."
 )
 BINS_WORDS = "Numbers of bins are all of one width and cannot drift: the fitted placeholder fits every block."
-CHART = Chart(
-    "bars",
-    "drift",
-    "share",
-    colour="sign",
-    split="title",
-    hover=("title", "drift", "blocks", "share"),
-)
+CHART = Chart("bars", "drift", "share", colour="sign", split="title", hover=("title", "drift", "blocks", "share"))
 COLUMNS = {
     "name": Column("tokenizer"),
     "exact": Column("exact", "%", "Drift 0"),
@@ -114,10 +101,7 @@ def show() -> None:
     if molecules and not isinstance(molecules[0], str):
         source = "the file's own coordinates"
     floor = f"Measured on {source}. This format alone puts a conformer {form.floor_ang:g} Å (RMSD) from itself."
-    st.caption(
-        unbroken(escaped(floor)),
-        help=BINS_WORDS if isinstance(form, BinFormat) else None,
-    )
+    st.caption(unbroken(escaped(floor)), help=BINS_WORDS if isinstance(form, BinFormat) else None)
     with st.container(horizontal=True):
         table_buttons(rows_table(bars), "drift", key="bars", subject="Every bar")
 
@@ -137,13 +121,7 @@ def _molecules() -> list[str] | list[Chem.Mol]:
 def _shipped() -> list[str]:
     count_column, tag_column = st.columns(2)
     count = count_column.slider(
-        "Number of molecules",
-        10,
-        MOST_MOLECULES,
-        40,
-        step=10,
-        key="count",
-        bind="query-params",
+        "Number of molecules", 10, MOST_MOLECULES, 40, step=10, key="count", bind="query-params"
     )
     tag = tag_column.selectbox(
         "Category",
@@ -160,10 +138,7 @@ def _pasted() -> list[str]:
     text = st.text_area("SMILES, one per line", EXAMPLE, key="smiles_set", bind="query-params")
     smiles = [line.split()[0] for line in text.splitlines() if line.strip()]
     if len(smiles) > MOST_MOLECULES:
-        st.warning(
-            f"Limit: {MOST_MOLECULES} molecules; the first of {len(smiles):,} are used.",
-            icon=":material/info:",
-        )
+        st.warning(f"Limit: {MOST_MOLECULES} molecules; the first of {len(smiles):,} are used.", icon=":material/info:")
     return smiles[:MOST_MOLECULES]
 
 
@@ -185,10 +160,7 @@ def _uploaded() -> list[str] | list[Chem.Mol]:
         molecules, skipped = read_molecule_file(path, limit=MOST_MOLECULES)
     if skipped:
         first = escaped(f"line {skipped[0].line:,}: {skipped[0].error}")
-        st.warning(
-            f"{len(skipped):,} rows were left out. The first is {first}.",
-            icon=":material/warning:",
-        )
+        st.warning(f"{len(skipped):,} rows were left out. The first is {first}.", icon=":material/warning:")
     return [molecule.smiles for molecule in molecules]
 
 
@@ -211,26 +183,8 @@ def _placeholders() -> list[str]:
         help="Any text without brackets. The fitted placeholder of each tokenizer is always shown too.",
     )
     columns = st.columns(2)
-    columns[0].slider(
-        "Junk weight",
-        0.0,
-        5.0,
-        1.0,
-        0.5,
-        key="junk_weight",
-        bind="query-params",
-        help=FITTED_HELP,
-    )
-    columns[1].slider(
-        "Cut weight",
-        0.5,
-        5.0,
-        1.0,
-        0.5,
-        key="cut_weight",
-        bind="query-params",
-        help=FITTED_HELP,
-    )
+    columns[0].slider("Junk weight", 0.0, 5.0, 1.0, 0.5, key="junk_weight", bind="query-params", help=FITTED_HELP)
+    columns[1].slider("Cut weight", 0.5, 5.0, 1.0, 0.5, key="cut_weight", bind="query-params", help=FITTED_HELP)
     folder_input()
     return chosen
 
@@ -264,21 +218,14 @@ def _texts(molecules: list[str] | list[Chem.Mol], form: NumberFormat) -> list[st
 
 @st.cache_data(max_entries=50, show_spinner="Counting tokens …")
 def _measured(
-    texts: tuple[str, ...],
-    names: tuple[str, ...],
-    placeholders: tuple[str, ...],
-    junk_weight: float,
-    cut_weight: float,
+    texts: tuple[str, ...], names: tuple[str, ...], placeholders: tuple[str, ...], junk_weight: float, cut_weight: float
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """A row for each tokenizer with each placeholder, the fitted one last; and a row for each drift of these."""
     rows, bars = [], []
     for tokenizer in map(load_tokenizer, names):
         fitted = fit_placeholder(texts, tokenizer, junk_weight=junk_weight, cut_weight=cut_weight).placeholder
         for index, placeholder in enumerate((*placeholders, fitted)):
-            summary, is_fitted = (
-                drift_summary(texts, tokenizer, placeholder),
-                index == len(placeholders),
-            )
+            summary, is_fitted = (drift_summary(texts, tokenizer, placeholder), index == len(placeholders))
             shown = f"fitted: {placeholder}" if is_fitted else placeholder
             rows.append(
                 {

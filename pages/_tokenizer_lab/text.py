@@ -29,13 +29,7 @@ from pages._shared.errors import error_markdown, escaped
 from pages._shared.theme import DARK, palette
 from pages._shared.verdict_badges import failed_checks, molecule_badges, text_badge
 from pages._shared.words import verdict
-from pages._tokenizer_lab.choices import (
-    drift_words,
-    folder_input,
-    label_of,
-    placeholder_input,
-    tokenizers,
-)
+from pages._tokenizer_lab.choices import drift_words, folder_input, label_of, placeholder_input, tokenizers
 
 EXAMPLES = {
     "Junk and cut": "[C]<6.9467,-1.369,0.8415amen>=[O]<-1.2034,-0.5100,0.8012>",
@@ -73,16 +67,10 @@ def show() -> None:
     text = _inputs()
     chosen, placeholder = tokenizers(), st.session_state.get("placeholder") or ""
     if not text.strip():
-        st.info(
-            "Paste a coordinate, an enriched text or a SMILES, or choose an example.",
-            icon=":material/edit:",
-        )
+        st.info("Paste a coordinate, an enriched text or a SMILES, or choose an example.", icon=":material/edit:")
         return
     if len(text) > MOST_CHARACTERS:
-        raise DriftscopeError(
-            f"the text has {len(text):,} characters, the limit is {MOST_CHARACTERS:,}",
-            "Shorten it",
-        )
+        raise DriftscopeError(f"the text has {len(text):,} characters, the limit is {MOST_CHARACTERS:,}", "Shorten it")
     kind = kind_of_input(text)
     molecule = _molecule(text) if kind == "smiles" else None
     st.caption(KIND_WORDS[kind if kind != "smiles" or molecule else "text"])
@@ -98,13 +86,7 @@ def show() -> None:
 def _inputs() -> str:
     if "text" not in st.session_state and "text" not in st.query_params:
         st.session_state["text"] = EXAMPLES["Junk and cut"]
-    st.pills(
-        "Examples",
-        list(EXAMPLES),
-        key="example",
-        on_change=_take_example,
-        label_visibility="collapsed",
-    )
+    st.pills("Examples", list(EXAMPLES), key="example", on_change=_take_example, label_visibility="collapsed")
     left, right = st.columns([3, 2], gap="large")
     with left:
         text = st.text_area(
@@ -143,10 +125,7 @@ def _molecule(text: str) -> Molecule | None:
         return parse_smiles(text)
     except SmilesError as error:
         where = "" if error.position is None else f" at position {error.position}"
-        st.warning(
-            f"Not a valid SMILES{where}: {escaped(error.reason)}.",
-            icon=":material/info:",
-        )
+        st.warning(f"Not a valid SMILES{where}: {escaped(error.reason)}.", icon=":material/info:")
     except DriftscopeError as error:
         st.warning(error_markdown(error), icon=":material/info:")
     return None
@@ -175,10 +154,7 @@ def _show_molecule(molecule: Molecule, chosen: list[TextTokenizer], placeholder:
         ]
         show_table("template", rows_table(counts), TEMPLATE_COLUMNS)
     of_templates = zip(chosen, templates, strict=True)
-    _show_tokens(
-        [(by, _tokens(read_tokens(template, by), set()), "") for by, template in of_templates],
-        "",
-    )
+    _show_tokens([(by, _tokens(read_tokens(template, by), set()), "") for by, template in of_templates], "")
     try:
         with st.spinner("Embedding a reference conformer …"):
             text = reference_text(molecule.smiles, FIXED4)
@@ -189,12 +165,7 @@ def _show_molecule(molecule: Molecule, chosen: list[TextTokenizer], placeholder:
     st.caption("ETKDGv3 with seed 0, in its principal-axis frame, four decimals. Measured here.")
     conformer, written = st.columns([2, 3], gap="large")
     with conformer:
-        view3d(
-            decode(text).mol,
-            key="lab_conformer",
-            label="3D view of the conformer",
-            zoom=APART,
-        )
+        view3d(decode(text).mol, key="lab_conformer", label="3D view of the conformer", zoom=APART)
     with written:
         st.code(text, language=None, wrap_lines=True, height=308)
     annotated = read_text(text, chosen[0])
@@ -227,10 +198,7 @@ def _show_text(text: str, chosen: list[TextTokenizer], placeholder: str) -> None
         st.markdown(escaped(template_words(needs_by_tokenizer, placeholder)))
     _show_tokens(strips, text)
     if not annotated.blocks and not is_other:
-        verdict_area.info(
-            "No coordinate block found: nothing of this text could be judged.",
-            icon=":material/help:",
-        )
+        verdict_area.info("No coordinate block found: nothing of this text could be judged.", icon=":material/help:")
     if is_judged:
         _junk_metrics(annotated)
         _blocks_table(annotated, needs_by_tokenizer)
@@ -243,13 +211,7 @@ def _show_tokens(strips: list[tuple[TextTokenizer, tuple[Token, ...], str]], tex
     """Without a text they are those of templates."""
     for tokenizer, tokens, caption in strips:
         label = label_of(tokenizer) if text else f"Template under {label_of(tokenizer)}"
-        atom_view(
-            [ViewRow(tokens)],
-            key=f"tokens_{tokenizer.name}",
-            label=label,
-            caption=caption,
-            max_height=320,
-        )
+        atom_view([ViewRow(tokens)], key=f"tokens_{tokenizer.name}", label=label, caption=caption, max_height=320)
 
 
 def template_words(needs: dict[str, list[Block]], placeholder: str) -> str:
@@ -257,10 +219,7 @@ def template_words(needs: dict[str, list[Block]], placeholder: str) -> str:
     parts = []
     for name, of_blocks in needs.items():
         drifts = [need.drift for need in of_blocks if need.drift is not None]
-        cut, junk_prone = (
-            sum(drift < 0 for drift in drifts),
-            sum(drift > 0 for drift in drifts),
-        )
+        cut, junk_prone = (sum(drift < 0 for drift in drifts), sum(drift > 0 for drift in drifts))
         blocks = f"of {counted(len(of_blocks), 'block')}"
         parts.append(f"{name} {cut} {blocks} cut, {junk_prone} junk-prone")
     return (
@@ -319,17 +278,9 @@ def _junk_metrics(annotated: ReadText) -> None:
     row = st.container(horizontal=True, gap="medium")
     for label, number, about in (
         ("Blocks", count.blocks, None),
-        (
-            "No clean triple",
-            count.not_triples,
-            "Every block that is not just three numbers",
-        ),
+        ("No clean triple", count.not_triples, "Every block that is not just three numbers"),
         ("With a letter", count.letters, "The reports' first count of junk"),
-        (
-            "Anything non-numeric",
-            count.nonnumeric,
-            "The reports' second count: all but digits . , -",
-        ),
+        ("Anything non-numeric", count.nonnumeric, "The reports' second count: all but digits . , -"),
     ):
         row.metric(label, number, help=about, width="content")
 

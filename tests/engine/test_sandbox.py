@@ -84,8 +84,7 @@ def test_a_child_stays_warm_and_answers_in_turn(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "why"),
-    [(("grow", 2**28), "memory"), (("sleep", 9), "time"), (("spin",), "time"), (("die",), "end")],
+    ("call", "why"), [(("grow", 2**28), "memory"), (("sleep", 9), "time"), (("spin",), "time"), (("die",), "end")]
 )
 def test_a_limit_costs_one_call(sandbox: Sandbox, call: tuple[Any, ...], why: str) -> None:
     with pytest.raises(SandboxError) as raised:

@@ -35,8 +35,9 @@ def test_the_worst_atom_comes_first_with_its_sentence() -> None:
     inspected, rows = demo()
     worst = worst_first(rows)
     assert [(row.atom, row.damage, row.needed, row.given) for row in worst[:2]] == [
-        (3, "junk", 11, 20), (4, "junk", 14, 20),
-    ]  # fmt: skip
+        (3, "junk", 11, 20),
+        (4, "junk", 14, 20),
+    ]
     assert [row.off_ang for row in worst[:2]] == pytest.approx([1.48, 0.5])
     assert worst[0].words == (
         "C, atom 3: the number was complete after 11 of 20 tokens. The model wanted `>[` (>99.9 %), which the LP "
@@ -73,8 +74,10 @@ def test_what_no_reader_takes_comes_before_all() -> None:
 def test_atoms_that_the_molecule_lacks_and_text_that_is_not_its() -> None:
     rows = rows_of("[CONFORMER][C]<0.1,0.2,0.3>purchases[O]<1.0,2.0,3.0>[Br]<1.0,2.0,3.0>[/CONFORMER]")
     assert [(row.atom, row.name) for row in rows if row.damage != "outside"] == [
-        (0, "C, atom 0"), (1, "O, atom 1"), (None, "no such atom"),
-    ]  # fmt: skip
+        (0, "C, atom 0"),
+        (1, "O, atom 1"),
+        (None, "no such atom"),
+    ]
     (outside, *_) = [row for row in rows if row.damage == "outside"]
     assert "urchases" in outside.words and outside.atom is None
 
@@ -88,8 +91,9 @@ def test_what_the_molecules_checks_and_the_guard_say() -> None:
     text = "[CONFORMER][C]<0.1,0.2,0.3>[O]<1.0,2.0,3.0>[/CONFORMER]"
     rows = rows_of(text, wrong={0: "clash: too near"}, redrawn={0: "drawn 2 times", 1: "drawn 3 times"})
     assert [(row.damage, row.words) for row in rows] == [
-        ("wrong", "C, atom 0: clash: too near."), ("redrawn", "O, atom 1: drawn 3 times."),
-    ]  # fmt: skip
+        ("wrong", "C, atom 0: clash: too near."),
+        ("redrawn", "O, atom 1: drawn 3 times."),
+    ]
 
 
 def test_without_tokens_the_blocks_are_left() -> None:

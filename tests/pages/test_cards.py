@@ -127,10 +127,7 @@ def test_whiskers_reach_from_low_to_high_and_bars_end_at_their_value() -> None:
 
 @pytest.mark.parametrize(
     "chart",
-    [
-        Chart("heat", "name", "reason", size="share", text="samples"),
-        Chart("points", "share", "name", colour="reason"),
-    ],
+    [Chart("heat", "name", "reason", size="share", text="samples"), Chart("points", "share", "name", colour="reason")],
 )
 def test_anybodys_text_is_no_markup_in_a_figure(chart: Chart) -> None:
     rows = [{"run": "a", "name": HOSTILE, "reason": HOSTILE, "samples": 3, "share": 0.5}]

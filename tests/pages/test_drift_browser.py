@@ -7,15 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.pages.browser import (
-    Browser,
-    Server,
-    Visit,
-    expect_harmless,
-    shape,
-    shape_words,
-    visit,
-)
+from tests.pages.browser import Browser, Server, Visit, expect_harmless, shape, shape_words, visit
 from tests.pages.canvas_clicks import again, click_at, click_row, open_picker
 from tests.pages.drift_stores import CUT, EXACT, WITH_JUNK
 

@@ -343,9 +343,25 @@ def progress(app: AppTest) -> tuple[int, list[str]]:
 def test_a_task_at_work_tells_how_far_it_is_and_can_be_stopped(board: Board) -> None:
     first = PartProgress(0, 2, "done", run_id="a", model_alias="demo", model_step="final", lp="none", work=1.0)
     now = PartProgress(
-        1, 2, "running", run_id="b", model_alias="demo", model_step="final", lp="exact", samples=40, done=10, passes=9,
-        decodes=8, clean=7, bad_blocks=2, blocks=80, tokens=1, written=10, seconds=5.0, work=0.25,
-    )  # fmt: skip
+        1,
+        2,
+        "running",
+        run_id="b",
+        model_alias="demo",
+        model_step="final",
+        lp="exact",
+        samples=40,
+        done=10,
+        passes=9,
+        decodes=8,
+        clean=7,
+        bad_blocks=2,
+        blocks=80,
+        tokens=1,
+        written=10,
+        seconds=5.0,
+        work=0.25,
+    )
     board.tell("running", first, now)
     board.tell("waiting", title="much later", ahead=2)
     app = opened()
@@ -353,7 +369,7 @@ def test_a_task_at_work_tells_how_far_it_is_and_can_be_stopped(board: Board) -> 
     done, labels = progress(app)
     assert (done, labels[:4]) == (62, ["2 of 2: demo:final", "exact", "10 of 40 samples", "2.0 per second"])
     assert labels[4:] == [
-        *("15 s left of this run", "90.0 % passed", "80.0 % decode", "70.0 % clean", "2 of 80 blocks bad"),
+        *("15 s left of this run", "90.0 % passed", "80.0 % decode", "70.0 % clean", "2 of 80 blocks bad")
     ]
     app.button("stop-2").click().run()
     assert board.snapshots[0][0].job.state == "stopped"
@@ -411,9 +427,15 @@ def test_uploads_are_handed_in_with_their_names(board: Board, page: str, key: st
 def test_files_of_this_machine_are_patterns_of_the_command(board: Board, store: Store) -> None:
     control, _ = both(store)
     app = opened(
-        TRACES, traces_from="On this machine", traces_paths="/in/*\n/two [x](y).json.gz", trace_label="mine  too",
-        trace_run=str(control.row["run_id"]), trace_keep="true", trace_events="true", trace_tokens="7",
-    )  # fmt: skip
+        TRACES,
+        traces_from="On this machine",
+        traces_paths="/in/*\n/two [x](y).json.gz",
+        trace_label="mine  too",
+        trace_run=str(control.row["run_id"]),
+        trace_keep="true",
+        trace_events="true",
+        trace_tokens="7",
+    )
     assert board.handed == [], "a link starts nothing"
     app.button("traces_go").click().run()
     args = parsed(board.handed[0][1])

@@ -20,10 +20,7 @@ pytestmark = pytest.mark.browser
 def test_a_link_works_for_the_servers_first_visitor_and_leads_to_every_page(browser: Browser) -> None:
     """Streamlit would show its own navigation, with the entry `app`, as the folder is called `pages`."""
     titles, last = [page.title for page in page_files()], page_files()[-1]
-    with (
-        serve_quietly(ROOT / "app.py") as server,
-        visit(browser, server, f"/{last.path.stem}?chosen=1") as seen,
-    ):
+    with serve_quietly(ROOT / "app.py") as server, visit(browser, server, f"/{last.path.stem}?chosen=1") as seen:
         expect(seen.page).to_have_title(f"{last.title} · Driftscope")
         links = seen.page.get_by_test_id("stSidebarNavLink")
         expect(links).to_have_count(len(titles))
@@ -105,8 +102,9 @@ def test_traces_are_ticked_and_a_timeline_zooms_both_at_once(browser: Browser, d
         seen.page.mouse.wheel(0, -400)
         seen.page.wait_for_function(
             "before => { const p = document.querySelector('.js-plotly-plot').layout;"
-            " return p.xaxis.range[1] - p.xaxis.range[0] < before }", arg=before[0],
-        )  # fmt: skip
+            " return p.xaxis.range[1] - p.xaxis.range[0] < before }",
+            arg=before[0],
+        )
         first, other = chart.evaluate(ranges)
         assert first / before[0] == pytest.approx(other / before[1])
         expect_harmless(seen)

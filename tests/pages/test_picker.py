@@ -80,8 +80,11 @@ def test_other_runs_clear_what_was_chosen_inside(session: dict[str, Any], rows: 
     st.query_params.update(run=["c"], sample="3", atom="2", view="Molecules")
     ticked(session, INSPECTED, "cba", ("c",), rows)
     assert {name: st.query_params.get_all(name) for name in ("run", "sample", "atom", "view")} == {
-        "run": expected, "sample": [], "atom": [], "view": ["Molecules"],
-    }  # fmt: skip
+        "run": expected,
+        "sample": [],
+        "atom": [],
+        "view": ["Molecules"],
+    }
 
 
 @pytest.mark.parametrize(

@@ -44,10 +44,7 @@ def test_a_smiles_shows_its_template_and_a_reference_conformers_drift() -> None:
 
 @pytest.mark.parametrize(
     ("query", "message"),
-    [
-        ({"text": "[C]<1.0,2.0,3.0>", "placeholder": "0<0"}, "placeholder"),
-        ({"text": "x" * 20_001}, "limit"),
-    ],
+    [({"text": "[C]<1.0,2.0,3.0>", "placeholder": "0<0"}, "placeholder"), ({"text": "x" * 20_001}, "limit")],
 )
 def test_wrong_input_is_one_clear_message(query: dict[str, str], message: str) -> None:
     (error,) = lab(**query).error

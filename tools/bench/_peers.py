@@ -118,11 +118,7 @@ class PeerProcessor(LogitsProcessor):
 
 
 def peer_processor(
-    name: str,
-    tokenizer: str,
-    grammars: Sequence[AnswerGrammar],
-    vocab_rows: int,
-    until: Sequence[int],
+    name: str, tokenizer: str, grammars: Sequence[AnswerGrammar], vocab_rows: int, until: Sequence[int]
 ) -> PeerProcessor:
     """One grammar per row; ``until`` is each row's number of tokens, see ``PeerProcessor``."""
     compile_one = compiler(name, tokenizer, vocab_rows)

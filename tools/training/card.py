@@ -164,10 +164,7 @@ def _training(name: str, facts: TrainingFacts, last: Mapping[str, float | None],
                 f"values, {shape.inner} inside the feed-forward part, {shape.positions:,} positions, RoPE base "
                 f"{shape.rope_theta:,.0f}",
             ),
-            (
-                "parameters",
-                f"{quality.parameters:,}; {rows:,} of them are the {quality.vocab_size:,} vocabulary rows",
-            ),
+            ("parameters", f"{quality.parameters:,}; {rows:,} of them are the {quality.vocab_size:,} vocabulary rows"),
             ("data", DATA),
             ("seen", f"{facts.tokens:,} tokens in {facts.texts:,} texts, {facts.steps:,} steps"),
             ("time", f"{facts.minutes:,.0f} minutes"),

@@ -73,11 +73,7 @@ class Network(nn.Module):
         nats = functional.cross_entropy(torch.cat((logits, tail[:, None]), dim=1), targets, reduction="none")
         weight = weights.flatten()[wanted]
         copied = ~batch.numbers.to(device).flatten()[wanted]
-        return Losses(
-            (nats * weight).sum() / weight.sum(),
-            nats.detach()[copied].mean(),
-            nats.detach()[~copied].mean(),
-        )
+        return Losses((nats * weight).sum() / weight.sum(), nats.detach()[copied].mean(), nats.detach()[~copied].mean())
 
 
 def tail_logit(hidden: Tensor, row: Tensor, sigma: float, count: int) -> Tensor:

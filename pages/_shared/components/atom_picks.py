@@ -24,12 +24,7 @@ def picked_atom(index: int | None) -> dict[str, Any]:
 
 
 def show_pickable(
-    component: Component,
-    key: str,
-    count: int,
-    on_pick: OnPick | None,
-    small: Mapping[str, object],
-    large: object,
+    component: Component, key: str, count: int, on_pick: OnPick | None, small: Mapping[str, object], large: object
 ) -> None:
     """Mount a component of so many items. ``on_pick`` is called before the rerun; without it nothing can be picked."""
     hand_on_late(key, count, on_pick)

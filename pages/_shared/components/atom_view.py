@@ -26,12 +26,7 @@ from pages._shared.theme import palette
 OnPick = Callable[[int | None, int | None], None]
 """Gets the atom and the column of the picked token; None for what was not picked."""
 SHOWN_CHARS, MOST_LIKELY = 48, 6
-TAGS = {
-    "outside": "not its text",
-    "unlikely": "forced",
-    "redrawn": "redrawn",
-    "missing": "not written",
-}
+TAGS = {"outside": "not its text", "unlikely": "forced", "redrawn": "redrawn", "missing": "not written"}
 _GLYPHS = {" ": "·", "\n": "↵", "\t": "⇥"}
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -66,10 +61,7 @@ class ViewRow:
 
 
 def view_rows(
-    alignment: Alignment | None,
-    rows: Iterable[AtomRow],
-    steps: Mapping[int, Mapping[str, Any]],
-    other: str = "",
+    alignment: Alignment | None, rows: Iterable[AtomRow], steps: Mapping[int, Mapping[str, Any]], other: str = ""
 ) -> list[ViewRow]:
     """``other`` names the run that these rows are of where they are shown under another's. Without an alignment a
     block is one piece of text."""

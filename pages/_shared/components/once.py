@@ -45,12 +45,7 @@ class Component:
         self._mount: Callable[..., Any] = st.components.v2.component(name, html=_ROOT, js=_loader())
 
     def show(
-        self,
-        key: str,
-        data: Mapping[str, object],
-        sent: dict[str, Any],
-        large: object = None,
-        **callbacks: Callback,
+        self, key: str, data: Mapping[str, object], sent: dict[str, Any], large: object = None, **callbacks: Callback
     ) -> object:
         """Mount under ``key`` with ``data``, and with ``large`` if the browser has not been sent just that.
 

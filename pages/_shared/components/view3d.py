@@ -75,10 +75,7 @@ def view3d(
         "elements": " ".join(symbols),
         "atoms": atoms,
         "names": [
-            _name(
-                names[atom] if 0 <= atom < len(names) else f"atom {index}, {symbol}",
-                marks.get(atom),
-            )
+            _name(names[atom] if 0 <= atom < len(names) else f"atom {index}, {symbol}", marks.get(atom))
             for index, (atom, symbol) in enumerate(zip(atoms, symbols, strict=True))
         ],
         "caption": caption,
@@ -88,11 +85,7 @@ def view3d(
         "ground": colours.background,
     }
     view = _Frame(label, scene, height)
-    view.draw(
-        mol,
-        ghost,
-        {index: marks[atom] for index, atom in enumerate(atoms) if atom in marks},
-    )
+    view.draw(mol, ghost, {index: marks[atom] for index, atom in enumerate(atoms) if atom in marks})
     stmol.showmol(view, height=height + NAME_PX, width=label)
 
 
@@ -118,22 +111,14 @@ class _Frame(py3Dmol.view):  # type: ignore[misc]
         styles = [{"stick": {"radius": 0.14, **hues}, "sphere": {"scale": 0.25, **hues}}]
         styles += [{"stick": {"radius": 0.11, "opacity": 0.6, "color": colours.neutral}}]
         for index, conformer in enumerate([mol] if ghost is None else [mol, ghost]):
-            self.addModel(
-                _block(conformer, turned(conformer.GetConformer().GetPositions())),
-                "mol",
-            )
+            self.addModel(_block(conformer, turned(conformer.GetConformer().GetPositions())), "mol")
             self.setStyle({"model": index}, styles[index])
         for index, mark in marks.items():
             hue = getattr(colours, mark)
             position = dict(zip("xyz", turned(positions)[index].tolist(), strict=True))
             self.addSphere({"center": position, "radius": 0.6, "color": hue, "opacity": 0.6})
             look = {"backgroundColor": hue, "fontColor": ink_on(hue), "fontSize": 13, "bold": True}
-            where = {
-                "position": position,
-                "screenOffset": {"x": 18, "y": 18},
-                "alignment": "center",
-                "inFront": True,
-            }
+            where = {"position": position, "screenOffset": {"x": 18, "y": 18}, "alignment": "center", "inFront": True}
             self.addLabel(SIGNS[mark][0], {**where, **look})
         self.setBackgroundColor(colours.surface)
 

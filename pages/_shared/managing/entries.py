@@ -99,9 +99,16 @@ def _table(managed: Managed, store: Store, control: str | None) -> None:
     config["tags"] = st.column_config.ListColumn() if any(row["tags"] for row in rows.values()) else None
     config["state"] = st.column_config.TextColumn() if begun or len(rows) > len(own_ids) else None
     st.dataframe(
-        [rows[id_] for id_ in shown], hide_index=True, height=table_height(len(shown), 420), key=key, on_select=pick,
-        selection_mode="multi-row", column_config=config, placeholder="–", alt=f"{noun}s of the store: tick some",
-    )  # fmt: skip
+        [rows[id_] for id_ in shown],
+        hide_index=True,
+        height=table_height(len(shown), 420),
+        key=key,
+        on_select=pick,
+        selection_mode="multi-row",
+        column_config=config,
+        placeholder="–",
+        alt=f"{noun}s of the store: tick some",
+    )
     put_shown(**{managed.parameter: ids[0] if len(ids) == 1 else ids})
     if not ids:
         st.info(f"Tick {noun}s in the table.", icon=":material/checklist:")
@@ -177,9 +184,12 @@ def _details(managed: Managed, store: Store, entry: Entry, *, is_fixed: bool) ->
     left, right = st.columns([2, 3], gap="large")
     with left, st.form(f"label-and-notes-{entry.id}", border=False):
         label = st.text_input(
-            "Label", (row.get("label") or "")[:MOST_LABEL], max_chars=MOST_LABEL, disabled=is_fixed,
+            "Label",
+            (row.get("label") or "")[:MOST_LABEL],
+            max_chars=MOST_LABEL,
+            disabled=is_fixed,
             help=f"A name for people. The {managed.noun}’s id stays: links and queries use it.",
-        )  # fmt: skip
+        )
         notes = st.text_area(
             "Notes", (row.get("notes") or "")[:MOST_NOTES], max_chars=MOST_NOTES, disabled=is_fixed, height=140
         )
@@ -215,8 +225,14 @@ def _tags(store: Store, kind: Kind, own: Sequence[Entry], in_use: Sequence[str])
 
     with st.container(horizontal=True, vertical_alignment="bottom", key="managed-tags"):
         tags = st.multiselect(
-            "Tags", in_use, key="tags-of-ticked", accept_new_options=True, format_func=visible_text, width=320,
-            placeholder="choose or type", help=f"At most {MOST_TAGS} of at most {MOST_TAG} characters, to filter by.",
-        )  # fmt: skip
+            "Tags",
+            in_use,
+            key="tags-of-ticked",
+            accept_new_options=True,
+            format_func=visible_text,
+            width=320,
+            placeholder="choose or type",
+            help=f"At most {MOST_TAGS} of at most {MOST_TAG} characters, to filter by.",
+        )
         for label, word in (("Add tags", "add"), ("Remove tags", "take")):
             st.button(label, key=f"{word}-tags", disabled=not tags, on_click=change, kwargs={word: tags})

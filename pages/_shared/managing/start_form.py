@@ -166,17 +166,27 @@ def molecule_inputs(first: int) -> Molecules:
         return _file()
     most = len(load_run_set())
     count = st.number_input(
-        f"Number of molecules (of {most:,})", 1, most, first, key="run_first", bind="query-params", width=220,
+        f"Number of molecules (of {most:,})",
+        1,
+        most,
+        first,
+        key="run_first",
+        bind="query-params",
+        width=220,
         help="Their file is shuffled: its start is a sample of the whole, and the same for all runs.",
-    )  # fmt: skip
+    )
     return Molecules(words=("--sample-size", str(int(count or first))), count=int(count or first))
 
 
 def _typed() -> Molecules:
     text = st.text_area(
-        "SMILES, one per line", "CC=O\nCCO\nc1ccccc1", key="run_smiles", height=130, bind="query-params",
+        "SMILES, one per line",
+        "CC=O\nCCO\nc1ccccc1",
+        key="run_smiles",
+        height=130,
+        bind="query-params",
         help=f"Up to {MOST_TYPED:,}. Text after a SMILES is ignored. Runs over the same molecules can be paired.",
-    )  # fmt: skip
+    )
     lines = [(number, words[0]) for number, line in enumerate((text or "").splitlines(), 1) if (words := line.split())]
     if len(lines) > MOST_TYPED:
         return Molecules(problem=f"Limit: {MOST_TYPED:,} typed molecules. Use a file for more.")
@@ -197,9 +207,11 @@ def _problems(lines: list[tuple[int, str]]) -> list[str]:
 
 def _file() -> Molecules:
     upload = st.file_uploader(
-        "SMILES lines, CSV, TSV, SDF, JSON lines or Parquet, also as .gz", TYPES, key="run_file",
+        "SMILES lines, CSV, TSV, SDF, JSON lines or Parquet, also as .gz",
+        TYPES,
+        key="run_file",
         help="It stays on this machine, and is deleted when the command has ended.",
-    )  # fmt: skip
+    )
     left, right = st.columns(2)
     column = left.text_input(
         "Column of the SMILES", key="run_column", bind="query-params", max_chars=200, placeholder="found by its name"
@@ -234,17 +246,25 @@ def show_import(
     paths: list[str] = []
     if one_of("Source", (UPLOAD, HERE), f"{key}_from") == HERE:
         text = st.text_area(
-            "Files or patterns, one per line", key=f"{key}_paths", height=90, bind="query-params", max_chars=MOST_PATHS,
-            placeholder=example, help="On the machine that the app runs on. \\*\\* matches folders.",
-        )  # fmt: skip
+            "Files or patterns, one per line",
+            key=f"{key}_paths",
+            height=90,
+            bind="query-params",
+            max_chars=MOST_PATHS,
+            placeholder=example,
+            help="On the machine that the app runs on. \\*\\* matches folders.",
+        )
         paths = [line.strip() for line in (text or "").splitlines() if line.strip()]
     else:
         number = st.session_state.setdefault(f"{key} so far", 0)
         files = st.file_uploader(
-            "Files", list(types), accept_multiple_files=True, key=f"{key}_{number}",
+            "Files",
+            list(types),
+            accept_multiple_files=True,
+            key=f"{key}_{number}",
             help=f"At most {st.get_option('server.maxUploadSize'):,} MB each, as `server.maxUploadSize` in "
             "`.streamlit/config.toml` says. Larger files can be read where they lie. An upload is deleted afterwards.",
-        )  # fmt: skip
+        )
         uploads = [(file.name, file.getvalue()) for file in files or ()]
     names = [*paths, *(name for name, _ in uploads)]
     words = [*command]

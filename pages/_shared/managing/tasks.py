@@ -74,14 +74,23 @@ def _task(store: Store, task: Task, seen: TaskSnapshot) -> None:
             if seen.has_ended:
                 _links(store, task, results)
                 st.button(
-                    "Clear", key=f"clear-{task.number}", type="tertiary", icon=":material/close:",
-                    help="Its results stay", on_click=task_queue().forget, args=(task,),
-                )  # fmt: skip
+                    "Clear",
+                    key=f"clear-{task.number}",
+                    type="tertiary",
+                    icon=":material/close:",
+                    help="Its results stay",
+                    on_click=task_queue().forget,
+                    args=(task,),
+                )
             else:
                 st.button(
-                    "Stop", key=f"stop-{task.number}", icon=":material/stop:", disabled=seen.state == "stopping",
-                    on_click=task.job.stop, help="What is saved or imported stays, and runs can be resumed",
-                )  # fmt: skip
+                    "Stop",
+                    key=f"stop-{task.number}",
+                    icon=":material/stop:",
+                    disabled=seen.state == "stopping",
+                    on_click=task.job.stop,
+                    help="What is saved or imported stays, and runs can be resumed",
+                )
         if not seen.has_ended and seen.state != "waiting":
             st.progress(seen.share, text=escaped(progress_words(seen)))
         if seen.error:
@@ -163,6 +172,10 @@ def _links(store: Store, task: Task, results: Brought) -> None:
         else:
             address = logits_address(control.id, ids[0] if ids else None, view="Parity" if ids else "Health")
         st.link_button(
-            f"Compare {noun}s" if ids else f"Open {noun}", address, key=f"open-{noun}-{task.number}", type="primary",
-            icon=":material/compare_arrows:", help="The one without an LP is the control" if ids else None,
-        )  # fmt: skip
+            f"Compare {noun}s" if ids else f"Open {noun}",
+            address,
+            key=f"open-{noun}-{task.number}",
+            type="primary",
+            icon=":material/compare_arrows:",
+            help="The one without an LP is the control" if ids else None,
+        )

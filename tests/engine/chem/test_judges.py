@@ -21,8 +21,11 @@ def test_each_task_is_judged_once_and_against_the_molecule_that_was_asked() -> N
     verdicts = {task.key: verdict for task, verdict in judged(tasks, workers=1)}
     assert [verdicts[key].geometry_right for key in range(4)] == [True, False, True, True]
     assert [[failure.check for failure in verdicts[key].failed] for key in range(4)] == [
-        [], ["bond_lengths"], ["graph"], [],
-    ]  # fmt: skip
+        [],
+        ["bond_lengths"],
+        ["graph"],
+        [],
+    ]
 
 
 def test_what_hangs_is_stopped_and_what_dies_is_named_and_the_rest_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:

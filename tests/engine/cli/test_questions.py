@@ -52,8 +52,10 @@ def test_advice_by_candidates_wants_and_settings(store: Store) -> None:
     assert reply["lps"][2]["expected"] == pytest.approx({"molecules": 1000, "seconds": 250.0, "usable": 1000.0})
     reply = run_json("advise", "--model", MODEL, "--want", "passed", "--lp", "none", "--lp", "v4.3")
     assert (reply["lp"], reply["want"], [row["lp"] for row in reply["lps"]]) == (
-        "group-v4.3", "passed", ["none", "group-v4.3"],
-    )  # fmt: skip
+        "group-v4.3",
+        "passed",
+        ["none", "group-v4.3"],
+    )
     (row,) = run_json("advise", "--model", MODEL, "--batch-size", "8")["lps"]
     assert row["run_id"] == "small-batch"
 

@@ -143,10 +143,15 @@ def test_a_matrix_is_named_by_all_that_it_rests_on() -> None:
     references = given_references(reference_conformers(parse_smiles(CHAIN), 2))
     moved = given_references(reference_conformers(parse_smiles(CHAIN), 2, seed=1))
     jobs = [
-        texts_job(CHAIN, references, ["a"]), texts_job(CHAIN, moved, ["a"]), texts_job(CHAIN, references, ["b"]),
-        texts_job(CHAIN, {"etkdg": 2}, ["a"]), texts_job(CHAIN, {"etkdg": 3}, ["a"]),
-        baseline_job(CHAIN, references, 2), baseline_job(CHAIN, references, 3), baseline_job(ETHER, references, 2),
-    ]  # fmt: skip
+        texts_job(CHAIN, references, ["a"]),
+        texts_job(CHAIN, moved, ["a"]),
+        texts_job(CHAIN, references, ["b"]),
+        texts_job(CHAIN, {"etkdg": 2}, ["a"]),
+        texts_job(CHAIN, {"etkdg": 3}, ["a"]),
+        baseline_job(CHAIN, references, 2),
+        baseline_job(CHAIN, references, 3),
+        baseline_job(ETHER, references, 2),
+    ]
     assert len({job.path for job in jobs}) == len(jobs)
     assert texts_job(CHAIN, references, ["a"]).path == jobs[0].path
 

@@ -14,9 +14,7 @@ from torch import Tensor
 from engine.decode.diagnosis import diagnose, log_chances
 from engine.decode.plan import Sampling
 from engine.decode.steps import Diagnosis
-from tests.engine.decode.reference import (
-    probabilities,
-)
+from tests.engine.decode.reference import probabilities
 
 INF = math.inf
 

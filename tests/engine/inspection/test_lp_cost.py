@@ -55,10 +55,7 @@ def value(interval: Interval | None) -> float:
 
 # --- toys: every text that can be drawn, as often as q says --------------------------------------------------------
 FIRST: Distribution = ((0.3, 0.1, 0.6), (True, True, False))
-SECOND: tuple[Distribution, ...] = (
-    ((0.2, 0.2, 0.6), (True, True, False)),
-    ((0.45, 0.15, 0.4), (True, True, False)),
-)
+SECOND: tuple[Distribution, ...] = (((0.2, 0.2, 0.6), (True, True, False)), ((0.45, 0.15, 0.4), (True, True, False)))
 
 
 def tempered(dist: Distribution, temperature: float, legal: bool) -> list[float]:
@@ -189,8 +186,14 @@ def test_where_along_the_text_by_part_element_and_block(store: Store) -> None:
     costs = cost(store, steps, blocks=blocks)
     parts = {part["name"]: part for part in costs.parts}
     assert {name: part["tokens"] for name, part in parts.items()} == {
-        "between the blocks": 4, "opening a block": 4, "x": 8, "y": 8, "z": 4, "closing a block": 4, "the end": 2,
-    }  # fmt: skip
+        "between the blocks": 4,
+        "opening a block": 4,
+        "x": 8,
+        "y": 8,
+        "z": 4,
+        "closing a block": 4,
+        "the end": 2,
+    }
     assert (parts["opening a block"]["forced"], parts["opening a block"]["free"]) == (-2.0, 0.0)
     assert (parts["x"]["forced"], parts["x"]["free"], parts["x"]["whole"].value) == (0.0, -2.0, -2.0)
     assert {element["name"]: element["tokens"] for element in costs.elements} == {"C": 14, "O": 14}

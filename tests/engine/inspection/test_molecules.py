@@ -171,11 +171,19 @@ def test_a_sample_counts_once_under_the_worst_of_its_text(store: Store) -> None:
     answered = ask(store, "drift_damage", ["one"])
     rows = {(row["text"], row["what"].split()[0]): row for row in answered.tables["main"].to_pylist()}
     assert [(text, rows[text, "geometry"]["samples"]) for text, check in rows if check == "geometry"] == [
-        ("junk", 1), ("cut", 1), ("unverified", 1), ("clean", 2), ("other", 1),
-    ]  # fmt: skip
+        ("junk", 1),
+        ("cut", 1),
+        ("unverified", 1),
+        ("clean", 2),
+        ("other", 1),
+    ]
     clean = rows["clean", "geometry"]
     assert clean["share"] == rows["clean", "stereo"]["share"] == 0.5
     assert (clean["low"], clean["high"]) == pytest.approx((0.0945, 0.9055), abs=1e-3)
     assert {text: row["judged"] for (text, check), row in rows.items() if check == "stereo"} == {
-        "junk": 0, "cut": 0, "unverified": 0, "clean": 2, "other": 0,
-    }  # fmt: skip
+        "junk": 0,
+        "cut": 0,
+        "unverified": 0,
+        "clean": 2,
+        "other": 0,
+    }

@@ -28,8 +28,12 @@ def test_the_facts_are_the_sheets(store: Store) -> None:
     write_run(store, "one", [sample_row(0)], model_step="early", tokenizer="qwen3", label="mine", lp="exact+cleanup")
     (run,) = runs_with_samples(store)
     assert (run.model, run.tokenizer, run.label, run.lp, run.constraint) == (
-        "toy:early", "qwen3", "mine", "exact+cleanup", "exact",
-    )  # fmt: skip
+        "toy:early",
+        "qwen3",
+        "mine",
+        "exact+cleanup",
+        "exact",
+    )
     assert (run.has_steps, run.has_blocks, run.samples) == (False, False, 1)
     assert run.name == "toy:early · exact+cleanup · mine"
 

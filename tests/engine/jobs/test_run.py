@@ -199,8 +199,12 @@ def test_the_last_word_of_each_part_counts(tmp_path: Path) -> None:
     progress, path = ProgressFile(tmp_path / "progress"), tmp_path / "progress"
     first = {"part": 0, "parts": 2}
     figures = {"run_id": "a", "samples": 4, "done": 1, "work": 0.25, "began": 0.25, "seconds": 2.0, "written": 1}
-    lines = [first | figures, first | {"done": 2, "work": 0.5, "seconds": 3.0}, first | {"part": 1, "run_id": "b"},
-             first | {"state": "done", "work": 1.0}]  # fmt: skip
+    lines = [
+        first | figures,
+        first | {"done": 2, "work": 0.5, "seconds": 3.0},
+        first | {"part": 1, "run_id": "b"},
+        first | {"state": "done", "work": 1.0},
+    ]
     written = [json.dumps(line) + "\n" for line in lines]
     path.write_text(written[0][:20])
     assert progress.parts() == ()

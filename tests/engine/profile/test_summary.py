@@ -41,10 +41,13 @@ def levels(spans: list[Span], device: int) -> list[int]:
 @given(kernels=spans, copies=spans)
 def test_what_devices_cover_share_and_leave_idle(kernels: list[Span], copies: list[Span]) -> None:
     named = [("kernel", "k", kernels), ("gpu_memcpy", "Memcpy HtoD", copies)]
-    figures, tables = summed([
-        Event("X", category, name, start, length, args=Args(stream=7, device=device))
-        for category, name, some in named for device, start, length in some
-    ])  # fmt: skip
+    figures, tables = summed(
+        [
+            Event("X", category, name, start, length, args=Args(stream=7, device=device))
+            for category, name, some in named
+            for device, start, length in some
+        ]
+    )
     expected = dict.fromkeys(("busy_us", "idle_us", "overlap_us", "copy_overlap_us"), 0)
     for device in (0, 1):
         level, copied, computed = (levels(some, device) for some in ([*kernels, *copies], copies, kernels))

@@ -94,11 +94,19 @@ def test_the_same_question_is_computed_once_until_a_run_is_renamed(store: Store)
 def test_a_reported_run_has_what_its_report_says_and_nothing_more() -> None:
     entry = DEMO_STORE.entry(REPORTED)
     values = {name: value for name in BY_NAME if (value := figure(entry, name)) is not None}
-    assert values == pytest.approx({
-        "wall_s": 115.46, "wall_s_a_sample": 115.46 / 64, "ms_a_token": 115_460 / 38_195, "tokens": 38_195,
-        "tokens_a_sample": 38_195 / 64, "samples": 64, "pass_rate": 1.0, "blocks": entry.row["blocks"],
-        "junk_letters_share": 61 / entry.row["blocks"],
-    })  # fmt: skip
+    assert values == pytest.approx(
+        {
+            "wall_s": 115.46,
+            "wall_s_a_sample": 115.46 / 64,
+            "ms_a_token": 115_460 / 38_195,
+            "tokens": 38_195,
+            "tokens_a_sample": 38_195 / 64,
+            "samples": 64,
+            "pass_rate": 1.0,
+            "blocks": entry.row["blocks"],
+            "junk_letters_share": 61 / entry.row["blocks"],
+        }
+    )
 
 
 def test_a_rate_has_wilsons_interval() -> None:
@@ -123,9 +131,11 @@ def test_coverage_is_taken_from_what_a_file_says(extra: str, expected: tuple[flo
 
 
 def test_drift_and_strain_per_atom_are_means_over_samples(store: Store) -> None:
-    samples = [sample_row(0, geometry_right=True, strain_kcal=8.0, heavy_atoms=4),
-               sample_row(1, geometry_right=True, strain_kcal=6.0, heavy_atoms=2),
-               sample_row(2, geometry_right=False, strain_kcal=99.0, heavy_atoms=1)]  # fmt: skip
+    samples = [
+        sample_row(0, geometry_right=True, strain_kcal=8.0, heavy_atoms=4),
+        sample_row(1, geometry_right=True, strain_kcal=6.0, heavy_atoms=2),
+        sample_row(2, geometry_right=False, strain_kcal=99.0, heavy_atoms=1),
+    ]
     for row, drift in zip(samples, (1, -3, None), strict=True):
         row["drift"] = drift
     blocks = [block_row(0, 0, drift=2), block_row(0, 1, drift=-1), block_row(1, 0, drift=-3)]
@@ -170,8 +180,14 @@ def test_a_ratio_is_test_over_control_with_its_interval() -> None:
 
 def test_a_profiled_run_has_no_ratio_of_time(store: Store) -> None:
     for run_id, source in (("plain", ""), ("slow", "python -m engine run --profile")):
-        write_run(store, run_id, [sample_row(n, tokens=9, decode_s=1.0) for n in range(8)], source=source, wall_s=8.0,
-                  tokens=72)  # fmt: skip
+        write_run(
+            store,
+            run_id,
+            [sample_row(n, tokens=9, decode_s=1.0) for n in range(8)],
+            source=source,
+            wall_s=8.0,
+            tokens=72,
+        )
     cells = figures(["plain", "slow"], store)
     assert cells["wall_s_a_sample", "slow"]["ratio"] is None and "profile" in cells["wall_s", "slow"]["reason"]
     assert cells["tokens_a_sample", "slow"]["ratio"] == 1.0
@@ -187,15 +203,20 @@ def test_what_else_differs_is_a_table(store: Store) -> None:
 def test_both_comparisons_of_models_are_there_though_the_runs_have_one_control() -> None:
     pairs = rows("compare_models", [LLAMA, EXACT, LLAMA_EXACT, NONE, REPORTED], table="pace")
     assert [row["pair"] for row in pairs] == [
-        "exact over none", "exact over none", *["demo-qwen:final over demo-llama:final"] * 2
-    ]  # fmt: skip
+        "exact over none",
+        "exact over none",
+        *["demo-qwen:final over demo-llama:final"] * 2,
+    ]
 
 
 # --- time -------------------------------------------------------------------------------------------------------------
 def test_the_reports_slowdown() -> None:
     factors = rows("compare_slowdown", [f"reported-002-{name}-lp-64" for name in ("llama", "qwen")])
     assert [(row["factor"], round(row["ratio"], 2)) for row in factors] == [
-        ("wall time per sample", 3.51), ("tokens", 1.34), ("wall time per token", 2.62)]  # fmt: skip
+        ("wall time per sample", 3.51),
+        ("tokens", 1.34),
+        ("wall time per token", 2.62),
+    ]
     assert sum(row["share"] for row in factors[1:]) == pytest.approx(1)
 
 
@@ -204,10 +225,17 @@ def test_factors_multiply_to_the_whole(sheets: list[tuple[int, ...]], way: int) 
     question: Any = question_of("compare_slowdown")
     names = ("wall_s", "samples", "tokens", "forward_passes")
     entries = [
-        Entry(str(n), str(n), Files(Path()), 1,
-              {"origin": "measured", "lp": str(n), **dict(zip(names, sheet, strict=True))}, {}, {})
+        Entry(
+            str(n),
+            str(n),
+            Files(Path()),
+            1,
+            {"origin": "measured", "lp": str(n), **dict(zip(names, sheet, strict=True))},
+            {},
+            {},
+        )
         for n, sheet in enumerate(sheets)
-    ]  # fmt: skip
+    ]
     made_of = list(question.WAYS)[way]
     whole, *factors = question.tables(DEMO_STORE, entries, {"made_of": made_of})["main"].to_pylist()
     assert math.prod(row["ratio"] for row in factors) == pytest.approx(whole["ratio"], rel=1e-9)
@@ -233,17 +261,26 @@ def test_the_rest_of_the_time_is_computed(store: Store, sheet: Row, rest: float 
 @pytest.fixture
 def two(store: Store) -> Store:
     stereo = [{"check": "stereo", "atoms": [atom], "detail": "mirrored"} for atom in (1, 4)]
-    write_run(store, "one", [
-        sample_row(0, tokens=10, stop_reason="end", smiles="C"),
-        sample_row(1, tokens=33, stop_reason="length", issues=["not closed", "no match"], smiles="CC", **FAILED),
-        sample_row(2, tokens=12, stop_reason="end", issues=["no match", "no match"], smiles="CCC", **FAILED),
-        sample_row(3, smiles="CCCC", **FAILED),
-    ])  # fmt: skip
-    write_run(store, "two", [
-        sample_row(0, tokens=20, smiles="C", failed=stereo),
-        sample_row(1, tokens=11, issues=["no match"], smiles="CC", **FAILED),
-        sample_row(2, tokens=12, smiles="CCC"), sample_row(3, tokens=5, smiles="O"),
-    ])  # fmt: skip
+    write_run(
+        store,
+        "one",
+        [
+            sample_row(0, tokens=10, stop_reason="end", smiles="C"),
+            sample_row(1, tokens=33, stop_reason="length", issues=["not closed", "no match"], smiles="CC", **FAILED),
+            sample_row(2, tokens=12, stop_reason="end", issues=["no match", "no match"], smiles="CCC", **FAILED),
+            sample_row(3, smiles="CCCC", **FAILED),
+        ],
+    )
+    write_run(
+        store,
+        "two",
+        [
+            sample_row(0, tokens=20, smiles="C", failed=stereo),
+            sample_row(1, tokens=11, issues=["no match"], smiles="CC", **FAILED),
+            sample_row(2, tokens=12, smiles="CCC"),
+            sample_row(3, tokens=5, smiles="O"),
+        ],
+    )
     return store
 
 
@@ -251,10 +288,14 @@ def test_a_sample_with_two_issues_counts_in_both_and_once_in_each(two: Store) ->
     failures = rows("compare_failures", ["one", "two"], two)
     counts = {(row["reason"], row["run"]): (row["samples"], row["of"]) for row in failures}
     assert counts == {
-        ("rule or check failed", "one"): (3, 4), ("rule or check failed", "two"): (2, 4),
-        ("no match", "one"): (2, 4), ("no match", "two"): (1, 4), ("not closed", "one"): (1, 4),
-        ("molecule: stereo", "two"): (1, 4), ("no reason named", "one"): (1, 4),
-    }  # fmt: skip
+        ("rule or check failed", "one"): (3, 4),
+        ("rule or check failed", "two"): (2, 4),
+        ("no match", "one"): (2, 4),
+        ("no match", "two"): (1, 4),
+        ("not closed", "one"): (1, 4),
+        ("molecule: stereo", "two"): (1, 4),
+        ("no reason named", "one"): (1, 4),
+    }
 
 
 def test_lengths_share_their_bins_and_the_limit_is_counted(two: Store) -> None:
@@ -270,7 +311,10 @@ def test_lengths_share_their_bins_and_the_limit_is_counted(two: Store) -> None:
 def test_a_pair_leads_to_its_samples_and_the_largest_difference_comes_first(two: Store) -> None:
     reply = ask(two, "compare_molecules", ["one", "two"])
     assert [(row["smiles"], row["control"], row["test"], row["pair"]) for row in reply.tables["main"].to_pylist()] == [
-        ("CC", 33, 11, "1-1"), ("C", 10, 20, "0-0"), ("CCC", 12, 12, "2-2")]  # fmt: skip
+        ("CC", 33, 11, "1-1"),
+        ("C", 10, 20, "0-0"),
+        ("CCC", 12, 12, "2-2"),
+    ]
     overall = reply.tables["overall"].to_pylist()[0]
     assert [overall[name] for name in ("pairs", "above", "below", "alone")] == [3, 1, 1, 2]
     (picked,) = rows("compare_molecules", ["one", "two"], two, pair="1-1")
@@ -288,5 +332,9 @@ def test_speed_against_usable_with_other_runs_as_background() -> None:
     points = rows("compare_speed", [NONE, EXACT], all_runs=True, passed_too=True)
     chosen = [row for row in points if not row["is_other"]]
     assert [(row["name"], row["figure"]) for row in chosen] == [
-        ("none", "usable"), ("none", "passed"), ("exact", "usable"), ("exact", "passed")]  # fmt: skip
+        ("none", "usable"),
+        ("none", "passed"),
+        ("exact", "usable"),
+        ("exact", "passed"),
+    ]
     assert all(row["low"] <= row["share"] <= row["high"] for row in chosen) and len(points) > len(chosen)

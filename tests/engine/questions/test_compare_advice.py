@@ -141,8 +141,9 @@ def test_another_setting_is_named_and_never_mixed_in(store: Store) -> None:
     advice = advised(store)
     assert list(advice["of"]) == ["none", "exact"] and advice["lp"] == "exact"
     assert {other["differs"] for other in advice["others"]} == {
-        "sampling greedy, not qwen3", "device cuda (Big), not cpu",
-    }  # fmt: skip
+        "sampling greedy, not qwen3",
+        "device cuda (Big), not cpu",
+    }
     greedy = advised(store, setting="greedy · 32 rows · fast · cpu")
     assert list(greedy["of"]) == ["exact"] and greedy["setting"]["sampling"] == "greedy"
 

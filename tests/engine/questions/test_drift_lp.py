@@ -59,9 +59,13 @@ def test_a_run_by_hand(store: Store) -> None:
     assert row["own_choice_low"] == pytest.approx(0.409, abs=1e-3)
     groups = answer.tables["main"].to_pylist()
     assert [(p["kind"], p["where"], p["forced"] + p["free"]) for p in groups] == [
-        ("forced", "closing a block", 2), ("forced", "inside a descriptor", 2), ("forced", "opening a block", 2),
-        ("forced", "the end", 2), ("free", "last positions", 4), ("free", "anything", 8),
-    ]  # fmt: skip
+        ("forced", "closing a block", 2),
+        ("forced", "inside a descriptor", 2),
+        ("forced", "opening a block", 2),
+        ("forced", "the end", 2),
+        ("free", "last positions", 4),
+        ("free", "anything", 8),
+    ]
     assert (groups[0]["own_choice"], groups[4]["removed"]) == (0.0, 0.5)
 
 

@@ -52,8 +52,10 @@ def test_shares_leave_out_what_is_on_purpose(store: Store, tmp_path: Path) -> No
     names = ("seen", "flagged", "damaged", "garbage")
     counts = {row["position"]: tuple(row[name] for name in names) for row in rows_of(tables, "positions")}
     assert {position: counts[position] for position in (0, 1, 5)} == {
-        0: (50, 10, 10, 10), 1: (50, 5, 5, 0), 5: (50, 50, 0, 0)
-    }  # fmt: skip
+        0: (50, 10, 10, 10),
+        1: (50, 5, 5, 0),
+        5: (50, 50, 0, 0),
+    }
     causes = [(row["cause"], row["is_damage"]) for row in rows_of(tables, "causes")]
     assert [is_damage for _, is_damage in causes] == [True, False, False]
     assert causes[0][0].startswith("Use after free (")

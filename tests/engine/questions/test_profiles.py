@@ -78,9 +78,17 @@ STEPS += [mark("sample", at + 700, 200) for at in (1_000, 2_000)]
 
 def test_what_is_inside_of_two_phases_belongs_to_the_inner_one(store: Store, tmp_path: Path) -> None:
     """Marks of another thread and those outside of steps are no part of them."""
-    marks = [mark("template", 0, 50), mark("step", 100, 40), mark("decode", 100, 30), mark("prefill", 105, 10),
-             mark("sample", 132, 8), mark("step", 140, 20), mark("constraint", 145, 0), mark("sample", 165, 10),
-             mark("sample", 140, 20, thread=2)]  # fmt: skip
+    marks = [
+        mark("template", 0, 50),
+        mark("step", 100, 40),
+        mark("decode", 100, 30),
+        mark("prefill", 105, 10),
+        mark("sample", 132, 8),
+        mark("step", 140, 20),
+        mark("constraint", 145, 0),
+        mark("sample", 165, 10),
+        mark("sample", 140, 20, thread=2),
+    ]
     entry = added(store, tmp_path, marks, origin="measured")
     means = {row["phase"]: row["us"] for row in rows(store, "phases", entry)}
     assert means == {"prefill": 5, "forward": 10, "sample": 4, "other": 11}
@@ -111,13 +119,23 @@ def test_figures_of_launches(store: Store, tmp_path: Path) -> None:
     pair = added(store, tmp_path, control, **counts), added(store, tmp_path, [*control, copy, wait], **counts)
     figures = {row["name"]: (row["control"], row["test"]) for row in rows(store, "launches", *pair)}
     expected = {
-        "span_us": (230, 230), "work_us": (50, 55), "work_us_a_token": (5, 5.5), "work_us_a_sample": (25, 27.5),
-        "compute_share": (80, 100 * 40 / 55), "idle_share": (100 * 160 / 210, 100 * 155 / 210),
+        "span_us": (230, 230),
+        "work_us": (50, 55),
+        "work_us_a_token": (5, 5.5),
+        "work_us_a_sample": (25, 27.5),
+        "compute_share": (80, 100 * 40 / 55),
+        "idle_share": (100 * 160 / 210, 100 * 155 / 210),
         "gaps": (2, 2),  # the copy begins where attention ends
-        "launch_calls": (3, 3), "launch_a_token": (0.3, 0.3), "launch_us": (15, 15), "sync_calls": (0, 1),
-        "sync_us": (0, 8), "memcpy_calls": (0, 1), "delay_us": (20, 20), "other_share": (20, 100 * 10 / 55),
+        "launch_calls": (3, 3),
+        "launch_a_token": (0.3, 0.3),
+        "launch_us": (15, 15),
+        "sync_calls": (0, 1),
+        "sync_us": (0, 8),
+        "memcpy_calls": (0, 1),
+        "delay_us": (20, 20),
+        "other_share": (20, 100 * 10 / 55),
         "overlap_share": (0, 0),
-    }  # fmt: skip
+    }
     assert {name: figures[name] for name in expected} == {name: pytest.approx(both) for name, both in expected.items()}
 
 
@@ -140,8 +158,10 @@ def test_what_a_trace_does_not_know_is_none(store: Store, tmp_path: Path) -> Non
 def test_operations_that_came_went_grew_and_shrank(store: Store, tmp_path: Path) -> None:
     control = kernels(("gone", 1), ("fewer", 2), ("fewer", 2), ("more", 3), ("same", 4))
     test = kernels(("added", 1), ("fewer", 9), ("more", 3), ("more", 3), ("same", 5))
-    pair = (added(store, tmp_path, control + kernels(("same", 4), stream=20)[1:]),
-            added(store, tmp_path, test + kernels(("same", 5), stream=20)[1:]))  # fmt: skip
+    pair = (
+        added(store, tmp_path, control + kernels(("same", 4), stream=20)[1:]),
+        added(store, tmp_path, test + kernels(("same", 5), stream=20)[1:]),
+    )
     operations = rows(store, "kernels", *pair)
     changes = {"gone": "gone", "added": "added", "fewer": "shrunk", "more": "grown", "same": "same"}
     assert {row["name"]: row["change"] for row in operations} == changes  # of both streams together
@@ -176,11 +196,14 @@ def test_spans_of_a_window(store: Store, tmp_path: Path) -> None:
     spans = rows(store, "timeline", entry, table="spans")
     lanes = [(row["lane"], row["what"], row["start"], row["end"]) for row in spans]
     assert lanes == [
-        ("forward", "forward", 0, 0.15), ("forward", "forward", 0.15, 0.2),
+        ("forward", "forward", 0, 0.15),
+        ("forward", "forward", 0.15, 0.2),
         ("longest pauses", f"between {GEMM} and {FMHA}", 0.05, 0.12),
         ("longest pauses", f"between {FMHA} and {CAT}", 0.13, 0.22),
-        ("stream 7", GEMM, 0.02, 0.05), ("stream 7", FMHA, 0.12, 0.13), ("stream 7", CAT, 0.22, 0.227),
-    ]  # fmt: skip
+        ("stream 7", GEMM, 0.02, 0.05),
+        ("stream 7", FMHA, 0.12, 0.13),
+        ("stream 7", CAT, 0.22, 0.227),
+    ]
     part = rows(store, "timeline", entry, table="spans", tl_from="0.11", tl_to="0.125")
     assert [row["what"] for row in part if row["kind"] == "event"] == [FMHA]
     table = tmp_path / "table.tsv"

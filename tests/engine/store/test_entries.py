@@ -158,10 +158,7 @@ def test_a_run_that_is_damaged_is_named_and_the_rest_is_served(store: Store, cas
 MISSING, USER = {"blocks.parquet": "it is missing"}, "user.json holds no JSON object"
 PARTS: dict[str, tuple[Damaging, dict[str, str]]] = {
     "missing": (lambda folder: (folder / "blocks.parquet").unlink(), MISSING),
-    "truncated": (
-        lambda folder: os.truncate(folder / "blocks.parquet", 100),
-        {"blocks.parquet": "it has 100 bytes"},
-    ),
+    "truncated": (lambda folder: os.truncate(folder / "blocks.parquet", 100), {"blocks.parquet": "it has 100 bytes"}),
     "all": (
         lambda folder: list(map(Path.unlink, folder.glob("*.parquet"))),
         {f"{name}.parquet": "it is missing" for name in ("samples", "blocks", "steps")},

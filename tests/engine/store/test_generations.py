@@ -50,8 +50,16 @@ def test_a_pickle_becomes_a_run_of_conformers(imported: Any, home: str) -> None:
     assert imported["run_id"].startswith("imported-")
     named = ("origin", "source", "samples", "molecules", "generations", "passes", "decodes", "clean", "blocks")
     assert [imported[key] for key in named] == [
-        "imported", "generation_results.pickle", 7, 2, 5, None, None, None, None,
-    ]  # fmt: skip
+        "imported",
+        "generation_results.pickle",
+        7,
+        2,
+        5,
+        None,
+        None,
+        None,
+        None,
+    ]
     store = Store.open(home)
     rows = store.rows("SELECT * FROM samples ORDER BY sample_id")
     assert [row["generation"] for row in rows] == [0, 1, 2, 0, 1, 3, 4]

@@ -83,10 +83,16 @@ def test_what_the_reports_say_otherwise_stands_side_by_side() -> None:
         WHERE samples = 64 AND origin = 'reported' ORDER BY ALL
     """)
     assert [tuple(row.values()) for row in table] == [
-        ("000", "Qwen", True, 57), ("001", "LLaMA", False, 18), ("001", "LLaMA", True, 15), ("001", "Qwen", False, 24),
-        ("001", "Qwen", True, 57), ("002", "LLaMA", True, 32.87), ("002", "Qwen", True, 115.46),
-        ("003", "LLaMA", True, 32.9), ("003", "Qwen", True, 115.5),
-    ]  # fmt: skip
+        ("000", "Qwen", True, 57),
+        ("001", "LLaMA", False, 18),
+        ("001", "LLaMA", True, 15),
+        ("001", "Qwen", False, 24),
+        ("001", "Qwen", True, 57),
+        ("002", "LLaMA", True, 32.87),
+        ("002", "Qwen", True, 115.46),
+        ("003", "LLaMA", True, 32.9),
+        ("003", "Qwen", True, 115.5),
+    ]
     percents = "SELECT (extra->>'junk_percent')::DOUBLE AS p FROM runs WHERE model_family = 'LLaMA' AND p IS NOT NULL"
     assert [row["p"] for row in rows(f"{percents} AND origin = 'reported' ORDER BY source")] == [0.7, 1.1]
     sizes = "SELECT DISTINCT vocab_size AS n FROM runs WHERE origin = 'reported' AND model_family IS NOT NULL"

@@ -174,10 +174,24 @@ def test_what_samples_add_up_to() -> None:
     ]
     sums = sums_of(samples, [*block_rows(0, sound), *block_rows(1, damaged)])
     assert sums == {
-        "samples": 2, "passes": 1, "decodes": 1, "clean": 1, "blocks": 6, "junk_letters": 1, "junk_nonnumeric": 2,
-        "bad_blocks": 3, "cut_blocks": 1, "unverified_blocks": 1, "chars_raw": 5, "chars_clean": 5, "tokens": 4,
-        "forced_tokens": 2, "misread_blocks": 0, "rmsd_samples": 2, "rmsd_sum_ang": 2.5,
-    }  # fmt: skip
+        "samples": 2,
+        "passes": 1,
+        "decodes": 1,
+        "clean": 1,
+        "blocks": 6,
+        "junk_letters": 1,
+        "junk_nonnumeric": 2,
+        "bad_blocks": 3,
+        "cut_blocks": 1,
+        "unverified_blocks": 1,
+        "chars_raw": 5,
+        "chars_clean": 5,
+        "tokens": 4,
+        "forced_tokens": 2,
+        "misread_blocks": 0,
+        "rmsd_samples": 2,
+        "rmsd_sum_ang": 2.5,
+    }
     assert run_columns(sums)["rmsd_ang"] == 1.25
     assert {"tokens", "forced_tokens"}.isdisjoint(sums_of([samples[0], row_of(1)], []))
     assert sums_of([], [])["samples"] == 0
@@ -206,10 +220,22 @@ def test_the_farthest_misread_block_is_a_peak() -> None:
 
 def aligned(pos: int | None, **more: Any) -> AlignedToken:
     given: dict[str, Any] = {
-        "pos": pos, "token_id": None if pos is None else 7, "piece": "\\xe7", "start": 0, "end": 1, "text_role": "FREE",
-        "text_block": 0, "template_pos": 0, "template_id": 9, "template_piece": "0", "role": "COPY", "block": 0,
-        "forced": False, "mark": "", "running_drift": 0,
-    }  # fmt: skip
+        "pos": pos,
+        "token_id": None if pos is None else 7,
+        "piece": "\\xe7",
+        "start": 0,
+        "end": 1,
+        "text_role": "FREE",
+        "text_block": 0,
+        "template_pos": 0,
+        "template_id": 9,
+        "template_piece": "0",
+        "role": "COPY",
+        "block": 0,
+        "forced": False,
+        "mark": "",
+        "running_drift": 0,
+    }
     return AlignedToken(**(given | more))
 
 
@@ -222,13 +248,28 @@ def test_steps_come_out_as_they_went_in(tmp_path: Path) -> None:
     store = stored(tmp_path, [row_of()], [], STEPS.rows([row | {"run_id": "one"} for row in rows]))
     first, second = store.rows("SELECT * FROM steps ORDER BY pos")
     assert first == {
-        "run_id": "one", "sample_id": 0, "pos": 0, "token_id": 7, "piece": "\\xe7", "role": "COPY", "forced": False,
-        "template_id": 9, "block": 4, "rule": "close", "p_raw": 0.1, "p_lp": 0.5, "allowed_mass": 0.2, "rank_raw": 3,
+        "run_id": "one",
+        "sample_id": 0,
+        "pos": 0,
+        "token_id": 7,
+        "piece": "\\xe7",
+        "role": "COPY",
+        "forced": False,
+        "template_id": 9,
+        "block": 4,
+        "rule": "close",
+        "p_raw": 0.1,
+        "p_lp": 0.5,
+        "allowed_mass": 0.2,
+        "rank_raw": 3,
         "entropy_nat": 1.5,
         "top_k": [
             {"token_id": 7, "p_raw": 0.1, "allowed": True},
             {"token_id": 2**31 - 1, "p_raw": 1e-30, "allowed": False},
         ],
-        "ln_p": -2.5, "ln_p_tempered": None, "ln_mass": None, "ln_q": -math.inf,
-    }  # fmt: skip
+        "ln_p": -2.5,
+        "ln_p_tempered": None,
+        "ln_mass": None,
+        "ln_q": -math.inf,
+    }
     assert (second["block"], second["p_raw"], second["top_k"]) == (0, None, None)

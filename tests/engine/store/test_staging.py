@@ -110,9 +110,12 @@ def test_what_is_sorted_keeps_null_lists_moments_and_the_order_of_equal_keys(sto
         for at, key in enumerate(["b", None, "a", "Z", "b", "a", None])
     ]
     entry = write_entry(
-        store.home, replace(RUN, tables=(table,)), "one", {"origin": "measured"},
+        store.home,
+        replace(RUN, tables=(table,)),
+        "one",
+        {"origin": "measured"},
         [{"keyed": table.rows(given[:4]).drop_columns("when")}, {"keyed": table.rows(given[4:])}],
-    )  # fmt: skip
+    )
     expected = [given[at] | ({"when": None} if at < 4 else {}) for at in (3, 2, 5, 0, 4, 1, 6)]
     assert entry.read("keyed").equals(table.rows(expected)), "of the first group's form the column is null"
 
@@ -423,8 +426,11 @@ def test_verdicts_are_there_and_the_rest_is_as_it_was(store: Store, version: int
     assert after.key != before.key, "what was computed of the old rows is not taken for the new ones"
     samples = store.rows("SELECT stereo_right, failed[1].check AS failed FROM samples ORDER BY sample_id")
     assert [(row["stereo_right"], row["failed"]) for row in samples] == [
-        (True, None), (False, "stereo"), (None, None), (None, "bond_lengths"),
-    ]  # fmt: skip
+        (True, None),
+        (False, "stereo"),
+        (None, None),
+        (None, "bond_lengths"),
+    ]
     assert_whole(store)
 
 

@@ -93,11 +93,7 @@ def test_kinds_junk_and_numbers(content: str, free: str, forced: str, junk: str,
 
 @pytest.mark.parametrize(
     ("cut", "whole", "expected"),
-    [
-        ("1.5,-2.0,3.1", "1.5,-2.0,3.125", 0.025),
-        ("1,0,7", "1,0,7", 0.0),
-        ("1,0", "1,0,7", None),
-    ],
+    [("1.5,-2.0,3.1", "1.5,-2.0,3.125", 0.025), ("1,0,7", "1,0,7", 0.0), ("1,0", "1,0,7", None)],
 )
 def test_how_far_a_cut_is_off(cut: str, whole: str, expected: float | None) -> None:
     assert displacement_ang(cut, whole) == (None if expected is None else pytest.approx(expected))

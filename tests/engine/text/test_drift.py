@@ -80,9 +80,17 @@ def test_known_drifts(content: str, qwen: int, llama: int) -> None:
 def test_single_contents_may_be_anything() -> None:
     tokenizer = load_tokenizer("qwen3")
     blocks = [
-        ("[C]", "1.0,2.0,3.0"), ("[Ca++]", "-1.0,2.0,3.0"), ("", "-1.0,2.0,3.0"), ("[C]", ""), ("[C]", "a[c"),
-        ("[C]", "1>2"), ("[C]<1>\n[C]", "1.0,2.0,3.0"), ("]<[x", "1.0,2.0,3.0"), ("[C]", "1.0\n2.0"), ("[C]", "的"),
-    ]  # fmt: skip
+        ("[C]", "1.0,2.0,3.0"),
+        ("[Ca++]", "-1.0,2.0,3.0"),
+        ("", "-1.0,2.0,3.0"),
+        ("[C]", ""),
+        ("[C]", "a[c"),
+        ("[C]", "1>2"),
+        ("[C]<1>\n[C]", "1.0,2.0,3.0"),
+        ("]<[x", "1.0,2.0,3.0"),
+        ("[C]", "1.0\n2.0"),
+        ("[C]", "的"),
+    ]
     alone = [needed_by_content([block], tokenizer)[0] for block in blocks]
     assert needed_by_content(blocks, tokenizer) == alone
     assert alone[:8] == [11, 11, 12, 0, 0, 0, 11, 11]  # '++]' takes the sign with it

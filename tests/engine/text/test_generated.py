@@ -10,17 +10,7 @@ from hypothesis import strategies as st
 
 from engine.lp_records import DEFAULT_PLACEHOLDER
 from engine.text import generated
-from engine.text.generated import (
-    GAP,
-    OTHER,
-    SAME,
-    SAME_ATOM,
-    Unit,
-    block_needs,
-    match_units,
-    read_text,
-    read_tokens,
-)
+from engine.text.generated import GAP, OTHER, SAME, SAME_ATOM, Unit, block_needs, match_units, read_text, read_tokens
 from engine.text.tokenizers import load_tokenizer
 from pages._tokenizer_lab.text import beyond_template
 

@@ -63,8 +63,11 @@ def test_the_steps_sum_to_the_whole_fall_and_count_molecules_without_samples_as_
 def test_failed_parses_are_counted_by_what_the_groups_decoder_says() -> None:
     texts = ["[C]<0.0,0.0,0.0>", "[C]<0.0,0.0,0.0,1>", "[C]<a,0.0,0.0>", "[C]<0.0,0.0,1.0.>", "[C]<0.0", None]
     assert failures_by_kind(texts) == {
-        "Bad coord triplet": 1, "Bad float token": 1, "the block is not closed by '>'": 1, "no text": 1,
-    }  # fmt: skip
+        "Bad coord triplet": 1,
+        "Bad float token": 1,
+        "the block is not closed by '>'": 1,
+        "no text": 1,
+    }
 
 
 def test_finished_lanes_are_told_and_not_written_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,11 +18,7 @@ from engine.chem.smiles import parse_smiles
 from engine.errors import AssetError
 from tests.support import sized
 from tools.training import molecules
-from tools.training.molecules import (
-    is_held_out,
-    read_moses,
-    skeleton,
-)
+from tools.training.molecules import is_held_out, read_moses, skeleton
 
 FORMS = [
     ["C[C@H](N)C(=O)O", "C[C@@H](N)C(=O)O", "CC([NH3+])C(=O)[O-]", "[2H]C([2H])([2H])C(N)C(=O)O", "CC(N)C(O)O"],

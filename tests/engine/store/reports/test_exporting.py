@@ -22,14 +22,7 @@ from engine.store.sample_rows import Row, block_rows, sums_of, tables_of, writte
 from engine.store.schema import RUN
 from engine.store.staging import Staging
 from engine.text.tokenizers import load_tokenizer
-from tests.engine.store.reports.documents import (
-    CLEAN,
-    JUNK,
-    document,
-    file_of,
-    imported,
-    store_in,
-)
+from tests.engine.store.reports.documents import CLEAN, JUNK, document, file_of, imported, store_in
 from tests.strategies import molecule
 from tools.reported import load_reported, publish_reported
 
@@ -102,10 +95,19 @@ def test_a_measured_run_says_what_the_format_has(tmp_path: Path) -> None:
     said = json.loads(report_bytes(measured(tmp_path, texts, "none")))
     chars = sum(len(text) for _, _, text in texts)
     assert said["metadata"] == {
-        "timestamp": "2026-01-02T03:04:05+00:00", "model_alias": "demo-qwen", "model_step": "final",
-        "tokenizer_name": "qwen3", "logit_processor_enabled": False, "sampling": "qwen3", "batch_size": 32,
-        "sample_size": 2, "num_generations": 2, "total_generations": 4, "kv_cache": "static", "attention": "sdpa",
-    }  # fmt: skip
+        "timestamp": "2026-01-02T03:04:05+00:00",
+        "model_alias": "demo-qwen",
+        "model_step": "final",
+        "tokenizer_name": "qwen3",
+        "logit_processor_enabled": False,
+        "sampling": "qwen3",
+        "batch_size": 32,
+        "sample_size": 2,
+        "num_generations": 2,
+        "total_generations": 4,
+        "kv_cache": "static",
+        "attention": "sdpa",
+    }
     assert (said["time_taken"], said["total_chars_raw"], said["total_chars_clean"]) == (2.0, chars, chars)
     assert said["throughput_chars_per_sec"] == chars / 2
     prompt = prompt_of("CC=O")
