@@ -4,9 +4,11 @@
 block of three numbers; all else is copied. Numbers are truncated, never rounded, and never ``-0.0000``. Decoding
 is strict: a block is three numbers or an error that names it. Junk is the business of ``engine.text``.
 
-At the end is the group's decoder, as its runner (from v3.9 on) and its inference use it. It splits a block at commas,
-wants three parts, and takes of each part the *last* thing that reads as a number. So it takes blocks that hold junk,
-and ``-0.2623(cc6`` becomes 6.0: a position that the text does not state, and that nobody is told of.
+At the end is the group's decoder, as its runner (from v3.9 on) and its inference use it. It reads a descriptor and all
+behind it from ``<`` to the next ``>``, or a bond, branch, ring digit or point, and stops at anything else. It splits a
+block at commas, wants three parts, and takes of each part the *last* thing that reads as a number. So it takes blocks
+that hold junk, and ``-0.2623(cc6`` becomes 6.0: a position that the text does not state, and that nobody is told of.
+Unlike the group's, it takes dative bonds.
 """
 
 from __future__ import annotations
@@ -254,6 +256,24 @@ _ROUNDING = 1e-9
 
 _FLOAT = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")  # not ASCII alone: other scripts' digits count
 _PLAIN = re.compile(r"-?\d+(?:\.\d*)?", re.ASCII)  # a cut number too, which ends in its point
+_PIECE = re.compile(r"(\[[^\]]+\])<([^>]*)>|%\d{2,}|->|<-|[-=#:/\\().]|\d")
+
+
+def split_as_group(answer: str) -> tuple[str, list[str]]:
+    """The SMILES and the contents of the blocks that the decoder finds in an answer without its tags."""
+    smiles, contents, position = "", list[str](), 0
+    while position < len(answer):
+        match = _PIECE.match(answer, position)
+        if match is None:
+            reason = "the group's reader finds no atom with its block, bond, branch or ring digit"
+            raise EnrichedError(reason, block=len(contents), position=position, text=answer[position : position + 12])
+        if (descriptor := match.group(1)) is None:
+            smiles += match.group()
+        else:
+            smiles += bare_form(descriptor)
+            contents.append(match.group(2))
+        position = match.end()
+    return smiles, contents
 
 
 def why_not_taken(content: str) -> str | None:

@@ -280,6 +280,8 @@ CONTENTS: list[tuple[str, tuple[float, float, float] | str, str]] = [
     # the last number of a part
     ("-0.2623(cc6,0.0,0.0", (6.0, 0.0, 0.0), "the description's own example"),
     ("0.8415amen7,0.0,0.0", (7.0, 0.0, 0.0), "junk that ends in a digit"),
+    ("1.0,0.<5,0.0", (1.0, 5.0, 0.0), "a block ends at '>' alone: '<' is junk as any other"),
+    ("1.0,0.0,0.5[O]<2.0", (1.0, 0.0, 2.0), "and so is the next atom where '>' is missing"),
     # white space, and other scripts
     ("\u0661\u0662.\u0665,0.0,0.0", (12.5, 0.0, 0.0), "Arabic-Indic digits are digits to the expression and to float"),
     # not three parts
@@ -321,7 +323,9 @@ TEXTS: list[tuple[str, bool, str]] = [
     (f"[CONFORMER][C]{SHORT}[C]{SHORT}([H]{SHORT})=[O]{SHORT}[/CONFORMER]", True, "a hydrogen with a block of its own"),
     (f"[CONFORMER][C]{SHORT}{SHORT}[C]{SHORT}=[O]{SHORT}[/CONFORMER]", False, "a block too many"),
     (TAGGED.replace("[/CONF", "<unk>[/CONF"), False, "an unknown token"),
-    (f"[CONFORMER]C{SHORT}C{SHORT}=O{SHORT}[/CONFORMER]", True, "legacy text: bare atoms spell the same SMILES"),
+    (f"[CONFORMER]C{SHORT}C{SHORT}=O{SHORT}[/CONFORMER]", False, "legacy text: bare atoms are none to it"),
+    (f"[CONFORMER][C]-{SHORT}[C]{SHORT}=[O]{SHORT}[/CONFORMER]", False, "a bond between an atom and its block"),
+    (f"[CONFORMER][C]{SHORT}~[C]{SHORT}=[O]{SHORT}[/CONFORMER]", False, "a bond that its expression lacks"),
     (TAGGED.replace(",0.5>[/", ",-0.2623(cc6>[/"), True, "taken, and 6 angstrom off"),
 ]
 
@@ -367,9 +371,12 @@ def test_what_the_decoder_misreads(content: str, misread: bool, by: float | None
         ("[C]<0,0,0>(" * 20_000, "220,000 characters"),  # before RDKit reads it
         ("[C]<0,0,0>(" * 6_000, "6,000 blocks, the limit is 5,000"),
         ("[C]<0,0,0>([C]<0,0,0>", "not a molecule"),
-        ("[C]<0,0,0>C", "2 atoms but 1 blocks"),
+        ("[C]<0,0,0>C", "block 1, at position 10: the group's reader finds no atom with its block"),
+        ("[C]<0,0,0>[C]=<0,0,0>", "block 1, at position 10"),
+        ("[C]<0,0,0>1[C]<0,0,0>", "not a molecule"),
         (f"[C]{SHORT}[C]<1.0,2.0", "block 1"),
-        ("CC", "no block"),
+        ("CC", "block 0, at position 0"),
+        ("=1", "no block"),
     ],
 )
 def test_texts_that_are_refused(text: str, error: str) -> None:

@@ -99,6 +99,12 @@ def test_under_a_position_lp_blocks_are_unverified_and_may_be_clean() -> None:
     assert (better.clean, better.unverified_blocks) == (False, 2)  # an alignment knew more than the text
 
 
+def test_a_smiles_that_rdkit_cannot_free_of_hydrogens_is_an_issue() -> None:
+    """``~`` between aromatic atoms once ended the check with RDKit's exception."""
+    text = "O=Cc1~ccc2nocc2c1".translate({ord(atom): f"[{atom}]{B}" for atom in "OCcno"})
+    assert check_sample(text, parse_smiles("O=Cc1ccc2nocc2c1")).issues == (NOT_PARSED,)
+
+
 @pytest.mark.parametrize(
     ("text", "inside"),
     [
