@@ -1,8 +1,9 @@
 """The enriched text codec: a molecule with a conformer to text and back, lossless to the last written digit.
 
 ``[C]<1.2034,-0.5100,0.0000>=[O]<...>``: each atom of the canonical SMILES becomes its bracketed descriptor and a
-block of three numbers; all else is copied. Numbers are truncated, never rounded, and never ``-0.0000``. Decoding
-is strict: a block is three numbers or an error that names it. Junk is the business of ``engine.text``.
+block of three numbers; all else is copied. Numbers are truncated in floats, as by the group's encoder, never rounded,
+and never ``-0.0000``. Decoding is strict: a block is three numbers or an error that names it. Junk is the business of
+``engine.text``.
 
 At the end is the group's decoder, as its runner (from v3.9 on) and its inference use it. It reads a descriptor and all
 behind it from ``<`` to the next ``>``, or a bond, branch, ring digit or point, and stops at anything else. It splits a
@@ -23,7 +24,7 @@ from typing import NamedTuple
 
 from rdkit import Chem
 
-from engine.chem.frame import add_conformer
+from engine.chem.frame import AS_WRITTEN, add_conformer
 from engine.chem.other_forms import OTHER_WORDS, bin_digits
 from engine.chem.rdkit_log import captured_log
 from engine.chem.smiles import bare_form, canonical_order, enriched_descriptors, read_text_order, split_smiles
@@ -69,7 +70,8 @@ class Decoded:
 
 
 def format_number(value: float, form: NumberFormat = FIXED4) -> str:
-    """``value`` truncated to the format's decimals. Works on the shortest decimal form, so 1.2034 stays 1.2034."""
+    """``value`` cut off at the format's decimals in its shortest decimal form: a number that was read from a text is
+    written back as it stands."""
     if not abs(value) < form.most_ang:
         fix = "Centre the molecule, or allow more digits or a wider range in the number format"
         raise ConformerError(f"a coordinate is {value:g}, and the number format ends at {form.most_ang:g}", fix)
@@ -82,8 +84,17 @@ def format_number(value: float, form: NumberFormat = FIXED4) -> str:
     return f"{whole}.{kept}" if kept else whole
 
 
+def truncated_number(value: float, form: NumberFormat = FIXED4) -> str:
+    """A coordinate as the group's encoder writes it: truncated in floats, so 8.54 is 8.5399 (85,399.99... units)."""
+    if not isinstance(form, BinFormat) and abs(value) < form.most_ang:
+        units = 10**form.most_decimals
+        value = math.trunc(value * units) / units
+    return format_number(value, form)
+
+
 def encode(mol: Chem.Mol, form: NumberFormat = FIXED4, *, conformer: int = -1) -> Enriched:
-    """Enriched text of a sanitised molecule with a conformer. Hydrogens that SMILES leaves implicit are dropped."""
+    """Enriched text of a sanitised molecule with a conformer. Hydrogens that SMILES leaves implicit are dropped. What
+    was decoded from a text is not truncated again."""
     if mol.GetNumAtoms() == 0 or any(atom.GetAtomicNum() == 0 for atom in mol.GetAtoms()):
         raise UnsupportedMoleculeError("the molecule has no atoms or wildcard atoms", "Replace them by real ones")
     with captured_log():
@@ -93,7 +104,8 @@ def encode(mol: Chem.Mol, form: NumberFormat = FIXED4, *, conformer: int = -1) -
     chosen = heavy.GetConformer(conformer)
     if not chosen.Is3D():
         raise ConformerError("the coordinates are a flat drawing (2D)", "Embed the molecule, or read it from a 3D file")
-    write, rows = partial(format_number, form=form), chosen.GetPositions()[order].tolist()
+    write = partial(format_number if mol.HasProp(AS_WRITTEN) else truncated_number, form=form)
+    rows = chosen.GetPositions()[order].tolist()
     numbers = tuple((write(x), write(y), write(z)) for x, y, z in rows)
     return Enriched(enriched_text(smiles, descriptors, numbers), smiles, numbers)
 
@@ -198,7 +210,12 @@ def decode(text: str) -> Decoded:
     for atom in mol.GetAtoms():
         if atom.GetAtomicNum() == 0:
             raise EnrichedError("the atom is a wildcard, which has no 3D structure", block=atom.GetIdx())
+    return _placed(smiles, mol, numbers)
+
+
+def _placed(smiles: str, mol: Chem.Mol, numbers: Sequence[Triple]) -> Decoded:
     add_conformer(mol, [[float(number) for number in triple] for triple in numbers])
+    mol.SetProp(AS_WRITTEN, "1")
     return Decoded(smiles, mol, tuple(numbers))
 
 
@@ -315,5 +332,4 @@ def decode_parts(smiles: str, contents: Sequence[str]) -> Decoded:
         raise EnrichedError(f"its SMILES is not a molecule: {error.reason}", text=smiles) from error
     if mol.GetNumAtoms() != len(numbers):
         raise EnrichedError(f"{mol.GetNumAtoms()} atoms but {len(numbers)} blocks", text=smiles)
-    add_conformer(mol, [list(map(float, triple)) for triple in numbers])
-    return Decoded(smiles, mol, tuple(numbers))
+    return _placed(smiles, mol, numbers)

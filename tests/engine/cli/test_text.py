@@ -79,7 +79,10 @@ def test_decode_into_files_and_back(tmp_path: Path) -> None:
     assert document["coordinates"][2:] == [[1.0, -2.0, 0.5], [12.3456, 0.0, -0.0001]]
     assert len((tmp_path / "out.xyz").read_text().splitlines()) == 4 + 2
     again = run_json("decode", run_json("encode", str(tmp_path / "out.sdf"))["enriched"])
-    assert sorted(again["coordinates"]) == sorted(document["coordinates"])
+    assert sorted(again["coordinates"]) == sorted(document["coordinates"])  # 12.3456 is 12.3455 truncated again
+    foreign = (tmp_path / "out.sdf").read_text().partition(">  <coordinates>")[0] + "$$$$\n"
+    (tmp_path / "foreign.sdf").write_text(foreign)
+    assert "<12.3455,0.0000,-0.0001>" in run_json("encode", str(tmp_path / "foreign.sdf"))["enriched"]
     lines = [line.split() for line in run("decode", "-", stdin=f"\n[C]{B}=[O]{B}\n".encode()).out.splitlines()]
     assert lines[-2:] == [[atom, "1.0000", "-2.0000", "0.5000"] for atom in "CO"]
 
