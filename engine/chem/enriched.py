@@ -25,7 +25,7 @@ from typing import NamedTuple
 from rdkit import Chem
 
 from engine.chem.frame import AS_WRITTEN, add_conformer
-from engine.chem.other_forms import OTHER_WORDS, bin_digits
+from engine.chem.other_forms import OTHER_WORDS, bin_digits, other_form
 from engine.chem.rdkit_log import captured_log
 from engine.chem.smiles import bare_form, canonical_order, enriched_descriptors, read_text_order, split_smiles
 from engine.errors import ConformerError, EnrichedError, MoleculeSizeError, SmilesError, UnsupportedMoleculeError, shown
@@ -224,7 +224,9 @@ _read_once = lru_cache(maxsize=256)(read_text_order)
 
 
 def _damage(text: str, position: int, block: int) -> EnrichedError:
-    """What is at a place where neither an atom with its block nor a link does."""
+    """What is at a place where neither an atom with its block nor a link does; the text's form where it is another."""
+    if (form := other_form(text)) is not None:
+        return EnrichedError(OTHER_WORDS[form])
     match = _DESCRIPTOR.match(text, position)
     if match is None:
         reason = f"{shown(text[position])} begins no atom in brackets, bond, branch or ring digit"

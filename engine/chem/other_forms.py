@@ -7,17 +7,22 @@ import re
 from contextlib import suppress
 from typing import Any, Literal
 
-OtherForm = Literal["legacy", "binned", "summary"]
+OtherForm = Literal["legacy", "binned", "bins", "codes", "summary"]
 OTHER_WORDS: dict[OtherForm, str] = {
     "legacy": "legacy text, an older format: atoms have no brackets of their own (O<...>)",
     "binned": "binned text, another number format: blocks hold numbers of bins (<0512,0498,0501>)",
+    "bins": "text of bins, another number format: digits of three bins follow each atom ([C]121129129;)",
+    "codes": "text of codes, another format: a code follows each token of the SMILES ([C]<123>(<45>)",
     "summary": "an LP summary file: figures in a list of logs, without generated texts",
 }
 _IN_BRACKETS = re.compile(r"\[(?:CH?\d?|Cl|Br|[BNOPSFI]|[bcnops])\]<")  # of atoms that seldom have any in a SMILES
 _BARE = re.compile(
-    r"(?:(?<![A-Za-z])(?:Cl|Br|[BCNOPSFIbcnops])<[-.,\s]*+\d[-\d.,\s]*+>|\[H<[-.,\s]*+\d[-\d.,\s]*+>\])", re.ASCII
+    r"(?:(?<![A-Za-z[])(?:Cl|Br|[BCNOPSFIbcnops])<[-.,\s]*+\d[-\d.,\s]*+>|\[H<[-.,\s]*+\d[-\d.,\s]*+>\])", re.ASCII
 )
 _BINS = re.compile(r"<(\d{3,12}),(\d{3,12}),(\d{3,12})>", re.ASCII)
+_DIGITS = re.compile(r"\[[^\[\]<>]{1,30}\]\d{9,}", re.ASCII)
+_CODES = re.compile(r"(?<=[])(=#/\\.:\d+@-])<(\d{1,4})>", re.ASCII)
+_ANGLES = re.compile(r"<[^<>|]*>")
 _BLOCK = re.compile(r"<([^<>|\d]*+\d[^<>|]*+)>", re.ASCII)
 
 
@@ -31,7 +36,19 @@ def other_form(text: str) -> OtherForm | None:
     # Few atoms of a SMILES need brackets, as [nH] does; damaged enriched text lacks some, and has more.
     if len(_BARE.findall(answer)) > len(_IN_BRACKETS.findall(answer)):
         return "legacy"
+    if len(_DIGITS.findall(answer)) > answer.count("]<"):
+        return "bins"
+    if _has_codes(answer):
+        return "codes"
     return "binned" if bin_digits(answer) else None
+
+
+def _has_codes(answer: str) -> bool:
+    """Two codes or more, and hardly anything else in angle brackets. Of 4,096 few have one digit; a coordinate of two
+    digits is seldom, so that blocks of which a cut left one number are none."""
+    codes = _CODES.findall(answer)
+    is_most = len(codes) > 1 and 2 * len(codes) > len(_ANGLES.findall(answer))
+    return is_most and "]<" in answer and 2 * sum(len(code) > 1 for code in codes) > len(codes)
 
 
 def bin_digits(text: str) -> int:

@@ -98,7 +98,8 @@ def check_sample(
         issues = tuple(issue for issue, is_so in applies.items() if is_so)
     other = None if isinstance(form, BinFormat) else other_form(answer)
     if other is not None:
-        issues = (OTHER_WORDS[other], *(issue for issue in issues if issue != NO_COORDINATES))
+        of_form = {NO_COORDINATES} if other in ("legacy", "binned") else set(issues)  # of the others nothing is read
+        issues = (OTHER_WORDS[other], *(issue for issue in issues if issue not in of_form))
     decodes = (
         not {NO_CONFORMER, NOT_CLOSED, NOT_PARSED, MISMATCH}.intersection(issues)
         and _group_takes(answer, mol)

@@ -212,6 +212,8 @@ DAMAGED: list[tuple[Any, str]] = [
     (b'{"events": []}', "it has no passes and no failures"),
     (b'{"timestamp": "now", "logs": [{}]}', "it is an LP summary file: figures in a list of logs"),
     (texts_of("C<1.0,2.0,3.0>=O<0.5,2.0,3.0>"), "2 of its 2 texts are legacy text, an older format"),
+    (texts_of("[C]121129129;=[O]100102098;"), "2 of its 2 texts are text of bins, another number format"),
+    (texts_of("[C]<123>=<45>[O]<678>"), "2 of its 2 texts are text of codes, another format"),
     (texts_of("[C]<0512,0498,0501>=[O]<0513,0498,0501>"), "2 of its 2 texts are binned text"),
     (
         texts_of("C<1.0,2.0,3.0>=O<0.5,2.0,3.0>", "[C]<1.0,2.0,3.0>=[O]<0.5,2.0,3.0>"),
