@@ -21,6 +21,7 @@ from rdkit import Chem
 
 from engine.chem.enriched import MOST_ATOMS
 from engine.chem.frame import AS_WRITTEN, check_finite
+from engine.chem.other_forms import INSTEAD, OTHER_WORDS, is_completions
 from engine.chem.rdkit_log import captured_log
 from engine.chem.smiles import MOST_RINGS, rings_in
 from engine.errors import FileError, one_line, shown
@@ -116,6 +117,8 @@ def parquet_rows(path: Path, columns_of: Callable[[Any], Sequence[str]]) -> Iter
 
     try:
         with parquet.ParquetFile(path) as file:
+            if is_completions(file.schema_arrow.names):
+                raise FileError(f"{shown(path.name)} is {OTHER_WORDS['completions']}", INSTEAD["completions"])
             names = columns_of(file.schema_arrow)
             for batch in file.iter_batches(4_096, columns=list(names)):
                 yield from zip(*(batch.column(name).to_pylist() for name in names), strict=True)
