@@ -43,7 +43,7 @@ FORMS: tuple[forms.Form, ...] = ("sdf", "parquet", "pickle")
 Shape = Literal["references", "molecules", "geom"]
 SHAPES: dict[Shape, str] = {
     "references": "references ({smiles: {'confs': [Mol, ...]}})",
-    "molecules": "generations ({smiles: [Mol, ...]})",
+    "molecules": "generations ({smiles: [Mol, ...]}, or a shard of them with its stats)",
     "geom": "a file of GEOM ({'conformers': [{'rd_mol': Mol}]})",
 }
 UNREADABLE = "RDKit cannot read it"
@@ -259,20 +259,15 @@ def _answers(content: bytes, shapes: Sequence[Shape]) -> Iterator[Answer]:
 
 def molecules_of(document: Any, shapes: Sequence[Shape]) -> Iterator[tuple[str, Sequence[Any], Sequence[Any]]]:
     """Each molecule's key, conformers (None is a generation that failed) and their weights, all of one known shape."""
+    if isinstance(document, dict) and set(document) == {"generations", "stats"}:  # a shard of one process of several
+        document = document["generations"]
     if not isinstance(document, dict) or not document:
         raise FileError(f"it is the pickle of a {type(document).__name__} that is no mapping, or empty", _FIX)
-    shape: Shape = "references" if any(isinstance(value, dict) for value in document.values()) else "molecules"
-    entries, weights = list(document.items()), None
-    if isinstance(records := document.get("conformers"), list):
-        records = [record if isinstance(record, dict) else {} for record in records]
-        shape, weights = "geom", [record.get("boltzmannweight") for record in records]
-        entries = [(document.get("smiles", ""), [record.get("rd_mol") for record in records])]
+    shape, entries, weights = _entries_of(document)
     if shape not in shapes:
         wanted = " or ".join(SHAPES[shape] for shape in shapes)
         raise FileError(f"it has {SHAPES[shape]} in place of {wanted}", "`references add` takes it")
     for key, listed in entries:
-        if shape == "references":
-            listed = listed.get("confs") if isinstance(listed, dict) else ""
         listed = [listed] if isinstance(listed, PickledMol) else listed
         if not isinstance(key, str) or len(key) > MOST_CHARACTERS:
             raise FileError(f"its keys are not SMILES: one is {shown(key)}", _FIX)
@@ -280,6 +275,18 @@ def molecules_of(document: Any, shapes: Sequence[Shape]) -> Iterator[tuple[str, 
             raise FileError(f"at {shown(key)} it has something else in place of molecules", _FIX)
         # half a character is none
         yield key.encode("utf-8", "replace").decode("utf-8"), listed, weights or [None] * len(listed)
+
+
+def _entries_of(document: dict[Any, Any]) -> tuple[Shape, list[tuple[Any, Any]], list[Any] | None]:
+    """The shape of a pickle, what it lists under each key, and the weights of GEOM's only molecule."""
+    if isinstance(records := document.get("conformers"), list):
+        records = [record if isinstance(record, dict) else {} for record in records]
+        mols = [record.get("rd_mol") for record in records]
+        return "geom", [(document.get("smiles", ""), mols)], [record.get("boltzmannweight") for record in records]
+    if any(isinstance(value, dict) for value in document.values()):
+        listed = (value.get("confs") if isinstance(value, dict) else "" for value in document.values())
+        return "references", list(zip(document, listed, strict=True)), None
+    return "molecules", list(document.items()), None
 
 
 def _read(pickled: PickledMol | None) -> list[HeavyConformer]:

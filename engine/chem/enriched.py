@@ -1,12 +1,15 @@
 """The enriched text codec: a molecule with a conformer to text and back, lossless to the last written digit.
 
 ``[C]<1.2034,-0.5100,0.0000>=[O]<...>``: each atom of the canonical SMILES becomes its bracketed descriptor and a
-block of three numbers; all else is copied. Numbers are truncated, never rounded, and never ``-0.0000``. Decoding
-is strict: a block is three numbers or an error that names it. Junk is the business of ``engine.text``.
+block of three numbers; all else is copied. Numbers are truncated in floats, as by the group's encoder, never rounded,
+and never ``-0.0000``. Decoding is strict: a block is three numbers or an error that names it. Junk is the business of
+``engine.text``.
 
-At the end is the group's decoder, as its runner (from v3.9 on) and its inference use it. It splits a block at commas,
-wants three parts, and takes of each part the *last* thing that reads as a number. So it takes blocks that hold junk,
-and ``-0.2623(cc6`` becomes 6.0: a position that the text does not state, and that nobody is told of.
+At the end is the group's decoder, as its runner (from v3.9 on) and its inference use it. It reads a descriptor and all
+behind it from ``<`` to the next ``>``, or a bond, branch, ring digit or point, and stops at anything else. It splits a
+block at commas, wants three parts, and takes of each part the *last* thing that reads as a number. So it takes blocks
+that hold junk, and ``-0.2623(cc6`` becomes 6.0: a position that the text does not state, and that nobody is told of.
+Unlike the group's, it takes dative bonds.
 """
 
 from __future__ import annotations
@@ -21,8 +24,8 @@ from typing import NamedTuple
 
 from rdkit import Chem
 
-from engine.chem.frame import add_conformer
-from engine.chem.other_forms import OTHER_WORDS, bin_digits
+from engine.chem.frame import AS_WRITTEN, add_conformer
+from engine.chem.other_forms import OTHER_WORDS, bin_digits, other_form
 from engine.chem.rdkit_log import captured_log
 from engine.chem.smiles import bare_form, canonical_order, enriched_descriptors, read_text_order, split_smiles
 from engine.errors import ConformerError, EnrichedError, MoleculeSizeError, SmilesError, UnsupportedMoleculeError, shown
@@ -67,7 +70,8 @@ class Decoded:
 
 
 def format_number(value: float, form: NumberFormat = FIXED4) -> str:
-    """``value`` truncated to the format's decimals. Works on the shortest decimal form, so 1.2034 stays 1.2034."""
+    """``value`` cut off at the format's decimals in its shortest decimal form: a number that was read from a text is
+    written back as it stands."""
     if not abs(value) < form.most_ang:
         fix = "Centre the molecule, or allow more digits or a wider range in the number format"
         raise ConformerError(f"a coordinate is {value:g}, and the number format ends at {form.most_ang:g}", fix)
@@ -80,8 +84,17 @@ def format_number(value: float, form: NumberFormat = FIXED4) -> str:
     return f"{whole}.{kept}" if kept else whole
 
 
+def truncated_number(value: float, form: NumberFormat = FIXED4) -> str:
+    """A coordinate as the group's encoder writes it: truncated in floats, so 8.54 is 8.5399 (85,399.99... units)."""
+    if not isinstance(form, BinFormat) and abs(value) < form.most_ang:
+        units = 10**form.most_decimals
+        value = math.trunc(value * units) / units
+    return format_number(value, form)
+
+
 def encode(mol: Chem.Mol, form: NumberFormat = FIXED4, *, conformer: int = -1) -> Enriched:
-    """Enriched text of a sanitised molecule with a conformer. Hydrogens that SMILES leaves implicit are dropped."""
+    """Enriched text of a sanitised molecule with a conformer. Hydrogens that SMILES leaves implicit are dropped. What
+    was decoded from a text is not truncated again."""
     if mol.GetNumAtoms() == 0 or any(atom.GetAtomicNum() == 0 for atom in mol.GetAtoms()):
         raise UnsupportedMoleculeError("the molecule has no atoms or wildcard atoms", "Replace them by real ones")
     with captured_log():
@@ -91,7 +104,8 @@ def encode(mol: Chem.Mol, form: NumberFormat = FIXED4, *, conformer: int = -1) -
     chosen = heavy.GetConformer(conformer)
     if not chosen.Is3D():
         raise ConformerError("the coordinates are a flat drawing (2D)", "Embed the molecule, or read it from a 3D file")
-    write, rows = partial(format_number, form=form), chosen.GetPositions()[order].tolist()
+    write = partial(format_number if mol.HasProp(AS_WRITTEN) else truncated_number, form=form)
+    rows = chosen.GetPositions()[order].tolist()
     numbers = tuple((write(x), write(y), write(z)) for x, y, z in rows)
     return Enriched(enriched_text(smiles, descriptors, numbers), smiles, numbers)
 
@@ -196,7 +210,12 @@ def decode(text: str) -> Decoded:
     for atom in mol.GetAtoms():
         if atom.GetAtomicNum() == 0:
             raise EnrichedError("the atom is a wildcard, which has no 3D structure", block=atom.GetIdx())
+    return _placed(smiles, mol, numbers)
+
+
+def _placed(smiles: str, mol: Chem.Mol, numbers: Sequence[Triple]) -> Decoded:
     add_conformer(mol, [[float(number) for number in triple] for triple in numbers])
+    mol.SetProp(AS_WRITTEN, "1")
     return Decoded(smiles, mol, tuple(numbers))
 
 
@@ -205,7 +224,9 @@ _read_once = lru_cache(maxsize=256)(read_text_order)
 
 
 def _damage(text: str, position: int, block: int) -> EnrichedError:
-    """What is at a place where neither an atom with its block nor a link does."""
+    """What is at a place where neither an atom with its block nor a link does; the text's form where it is another."""
+    if (form := other_form(text)) is not None:
+        return EnrichedError(OTHER_WORDS[form])
     match = _DESCRIPTOR.match(text, position)
     if match is None:
         reason = f"{shown(text[position])} begins no atom in brackets, bond, branch or ring digit"
@@ -254,6 +275,24 @@ _ROUNDING = 1e-9
 
 _FLOAT = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")  # not ASCII alone: other scripts' digits count
 _PLAIN = re.compile(r"-?\d+(?:\.\d*)?", re.ASCII)  # a cut number too, which ends in its point
+_PIECE = re.compile(r"(\[[^\]]+\])<([^>]*)>|%\d{2,}|->|<-|[-=#:/\\().]|\d")
+
+
+def split_as_group(answer: str) -> tuple[str, list[str]]:
+    """The SMILES and the contents of the blocks that the decoder finds in an answer without its tags."""
+    smiles, contents, position = "", list[str](), 0
+    while position < len(answer):
+        match = _PIECE.match(answer, position)
+        if match is None:
+            reason = "the group's reader finds no atom with its block, bond, branch or ring digit"
+            raise EnrichedError(reason, block=len(contents), position=position, text=answer[position : position + 12])
+        if (descriptor := match.group(1)) is None:
+            smiles += match.group()
+        else:
+            smiles += bare_form(descriptor)
+            contents.append(match.group(2))
+        position = match.end()
+    return smiles, contents
 
 
 def why_not_taken(content: str) -> str | None:
@@ -295,5 +334,4 @@ def decode_parts(smiles: str, contents: Sequence[str]) -> Decoded:
         raise EnrichedError(f"its SMILES is not a molecule: {error.reason}", text=smiles) from error
     if mol.GetNumAtoms() != len(numbers):
         raise EnrichedError(f"{mol.GetNumAtoms()} atoms but {len(numbers)} blocks", text=smiles)
-    add_conformer(mol, [list(map(float, triple)) for triple in numbers])
-    return Decoded(smiles, mol, tuple(numbers))
+    return _placed(smiles, mol, numbers)

@@ -21,6 +21,9 @@ SAME = 1e-6
 MOST_ANG = 10_000.0
 """From the origin: the columns of SDF end there."""
 
+AS_WRITTEN = "_as_written"
+"""Property of a molecule: its coordinates are numbers of a text, and are written back as they stand."""
+
 Array = NDArray[np.float64]
 
 

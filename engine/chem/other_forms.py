@@ -1,23 +1,35 @@
-"""Texts of another known form, named for what they are: neither clean nor damaged. It needs no RDKit."""
+"""Texts and files of another known form, named for what they are: neither clean nor damaged. It needs no RDKit."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, Literal
 
-OtherForm = Literal["legacy", "binned", "summary"]
+OtherForm = Literal["legacy", "binned", "bins", "codes", "summary", "failures", "completions"]
 OTHER_WORDS: dict[OtherForm, str] = {
     "legacy": "legacy text, an older format: atoms have no brackets of their own (O<...>)",
     "binned": "binned text, another number format: blocks hold numbers of bins (<0512,0498,0501>)",
-    "summary": "an LP summary file: figures in a list of logs, without generated texts",
+    "bins": "text of bins, another number format: digits of three bins follow each atom ([C]121129129;)",
+    "codes": "text of codes, another format: a code follows each token of the SMILES ([C]<123>(<45>)",
+    "summary": "an LP summary file: figures of a run and of logs, without generated texts",
+    "failures": "a validation's list of failed generations (failed_step_N.txt), which is not imported yet",
+    "completions": "completions of a training step, as TRL writes them, which are not imported yet",
 }
+_ONE_TEXT = "Give the runner's report; `judge --text` takes one of its texts"
+INSTEAD = {"summary": "Import the report files of its runs", "failures": _ONE_TEXT, "completions": _ONE_TEXT}
+"""What to give in place of such a file."""
 _IN_BRACKETS = re.compile(r"\[(?:CH?\d?|Cl|Br|[BNOPSFI]|[bcnops])\]<")  # of atoms that seldom have any in a SMILES
 _BARE = re.compile(
-    r"(?:(?<![A-Za-z])(?:Cl|Br|[BCNOPSFIbcnops])<[-.,\s]*+\d[-\d.,\s]*+>|\[H<[-.,\s]*+\d[-\d.,\s]*+>\])", re.ASCII
+    r"(?:(?<![A-Za-z[])(?:Cl|Br|[BCNOPSFIbcnops])<[-.,\s]*+\d[-\d.,\s]*+>|\[H<[-.,\s]*+\d[-\d.,\s]*+>\])", re.ASCII
 )
 _BINS = re.compile(r"<(\d{3,12}),(\d{3,12}),(\d{3,12})>", re.ASCII)
+_DIGITS = re.compile(r"\[[^\[\]<>]{1,30}\]\d{9,}", re.ASCII)
+_CODES = re.compile(r"(?<=[])(=#/\\.:\d+@-])<(\d{1,4})>", re.ASCII)
+_ANGLES = re.compile(r"<[^<>|]*>")
+_FAILURES = re.compile(r"Failed [A-Za-z ]*Generations[A-Za-z ]* - Step \d+|--- Failure #\d+ ---", re.ASCII)
 _BLOCK = re.compile(r"<([^<>|\d]*+\d[^<>|]*+)>", re.ASCII)
 
 
@@ -25,13 +37,26 @@ def other_form(text: str) -> OtherForm | None:
     """Which of them a text is; None for enriched text, damaged or not, and for anything else."""
     if text.lstrip().startswith("{"):
         with suppress(ValueError, RecursionError):
-            return "summary" if '"logs"' in text and is_summary(json.loads(text)) else None
+            may_be = '"logs"' in text or '"log_failures"' in text
+            return "summary" if may_be and is_summary(json.loads(text)) else None
         return None
     answer = text.rpartition("[/SMILES]")[2]
     # Few atoms of a SMILES need brackets, as [nH] does; damaged enriched text lacks some, and has more.
     if len(_BARE.findall(answer)) > len(_IN_BRACKETS.findall(answer)):
         return "legacy"
+    if len(_DIGITS.findall(answer)) > answer.count("]<"):
+        return "bins"
+    if _has_codes(answer):
+        return "codes"
     return "binned" if bin_digits(answer) else None
+
+
+def _has_codes(answer: str) -> bool:
+    """Two codes or more, and hardly anything else in angle brackets. Of 4,096 few have one digit; a coordinate of two
+    digits is seldom, so that blocks of which a cut left one number are none."""
+    codes = _CODES.findall(answer)
+    is_most = len(codes) > 1 and 2 * len(codes) > len(_ANGLES.findall(answer))
+    return is_most and "]<" in answer and 2 * sum(len(code) > 1 for code in codes) > len(codes)
 
 
 def bin_digits(text: str) -> int:
@@ -50,5 +75,24 @@ def bin_digits(text: str) -> int:
 
 def is_summary(document: Any) -> bool:
     """Of the JSON of a file."""
-    is_known = isinstance(document, dict) and isinstance(document.get("logs"), list)
-    return is_known and not {"passes", "failures"} & set(document)
+    if not isinstance(document, dict) or {"passes", "failures"} & set(document):
+        return False
+    return isinstance(document.get("logs"), list) or {"log_failures", "intersections"} <= set(document)
+
+
+def is_completions(columns: Iterable[str]) -> bool:
+    """Of the columns of a table, which TRL writes without one of SMILES."""
+    names = set(columns)
+    return {"prompt", "completion"} <= names and "smiles" not in names
+
+
+def is_failures(first_line: str) -> bool:
+    return _FAILURES.match(first_line) is not None
+
+
+def other_file(content: bytes) -> OtherForm | None:
+    """Which of the files that are no JSON these bytes are."""
+    if content.startswith(b"PAR1"):
+        footer = content[-8 - int.from_bytes(content[-8:-4], "little") :]  # it has the names of the columns
+        return "completions" if is_completions(re.findall(r"[a-z]+", footer.decode("latin1"))) else None
+    return "failures" if is_failures(content[:200].decode("utf-8", "replace").lstrip("\ufeff \r\n")) else None

@@ -20,7 +20,8 @@ from typing import Any, Literal, TypeAlias
 from rdkit import Chem
 
 from engine.chem.enriched import MOST_ATOMS
-from engine.chem.frame import check_finite
+from engine.chem.frame import AS_WRITTEN, check_finite
+from engine.chem.other_forms import INSTEAD, OTHER_WORDS, is_completions
 from engine.chem.rdkit_log import captured_log
 from engine.chem.smiles import MOST_RINGS, rings_in
 from engine.errors import FileError, one_line, shown
@@ -40,6 +41,8 @@ _BINARY = re.compile(r"[\x00-\x08\x0b\x0e-\x19\x1b-\x1f\x7f]")
 MOST_MOLECULES = 10_000
 _BLOCK = re.compile(r"^[^\n]* V[23]000 *$.*?^M  END", re.MULTILINE | re.DOTALL)
 _KEPT = int(Chem.PropertyPickleOptions.AllProps | Chem.PropertyPickleOptions.CoordsAsDouble)
+_COORDINATES, _OF_TEXT = "coordinates", "as written in enriched text"
+"""Of a record whose numbers an encoder has truncated already."""
 
 MolOrPair: TypeAlias = Chem.Mol | tuple[str, Chem.Mol]
 
@@ -114,6 +117,8 @@ def parquet_rows(path: Path, columns_of: Callable[[Any], Sequence[str]]) -> Iter
 
     try:
         with parquet.ParquetFile(path) as file:
+            if is_completions(file.schema_arrow.names):
+                raise FileError(f"{shown(path.name)} is {OTHER_WORDS['completions']}", INSTEAD["completions"])
             names = columns_of(file.schema_arrow)
             for batch in file.iter_batches(4_096, columns=list(names)):
                 yield from zip(*(batch.column(name).to_pylist() for name in names), strict=True)
@@ -132,6 +137,7 @@ def to_sdf(mols_or_pairs: Iterable[MolOrPair], properties: Sequence[Mapping[str,
         name, mol = item if isinstance(item, tuple) else ("", item)
         unnamed = Chem.Mol(mol)
         unnamed.SetProp("_Name", "")
+        data = {**data, _COORDINATES: _OF_TEXT} if mol.HasProp(AS_WRITTEN) else data
         fields = "".join(f">  <{key}>\n{_safe_line(value)}\n\n" for key, value in data.items())
         for conformer in mol.GetConformers():
             check_finite(conformer.GetPositions())
@@ -181,7 +187,10 @@ def read_record(name: str, number: int, record: Sequence[str]) -> tuple[str, Che
         raise damaged(name, number, reason) from error
     except FileError as error:
         raise damaged(name, number, error.what) from error
-    return smiles, Chem.Mol(content)
+    mol = Chem.Mol(content)
+    if _OF_TEXT in record[end:]:
+        mol.SetProp(AS_WRITTEN, "1")
+    return smiles, mol
 
 
 # --- in the child ----------------------------------------------------------------------------------------------------

@@ -284,8 +284,8 @@ def import_files(
 ) -> int:
     """report files (JSON, also as .gz) and generations (pickles) into the store, each as a run
 
-    A report's texts are checked again, its own figures kept. Of generations, a pickle {smiles: [Mol, ...]}, the
-    conformers are kept; nothing of it is run.
+    A report's texts are checked again, its own figures kept. Of generations, a pickle {smiles: [Mol, ...]} or a shard
+    of it, the conformers are kept; nothing of it is run.
     """
     from engine.store.generations import import_generations, is_pickle
     from engine.store.reports.importing import import_report

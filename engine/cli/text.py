@@ -126,7 +126,7 @@ def junk(
     lp: str = cli.option(NO_LP, "the LP that made the text"),
     bins: tuple[float, float] | None = BINS,
 ) -> int:
-    """the coordinate blocks of a text, by kind"""
+    """the coordinate blocks of a text, by kind; exit 2 where nothing of it is recognised"""
     by = lp_of_text(split_cleanup(lp)[0]).name  # also ``unknown``, for a text of an unnamed LP
     generated = cli.given_text(text, file)
     blocks, other = find_blocks(generated), None if bins else other_form(generated)
@@ -141,10 +141,12 @@ def junk(
         document |= {"bad_blocks": count.not_triples, **cli.picked(count, "letters nonnumeric"), "kinds": count.by_kind}
         rows = [{"text": block.content, "kinds": list(block.kinds), "junk_text": block.junk_text} for block in readings]
     document["rows"] = [{"block": index, **row} for index, row in enumerate(rows)]
-    if not out.is_json and (other or not blocks):
+    recognised = bool(other or blocks)  # a form that is known by name is recognised, and not judged
+    if not recognised or (other and not out.is_json):
         reason = OTHER_WORDS[other] if other else "no coordinate block found"
         cli.note(f"{reason}: nothing of this text could be judged")
-    return out.show(document)
+    out.show(document | ({"recognised": recognised} if out.is_json else {}))
+    return 0 if recognised else 2
 
 
 @cli.command(app, "encode")

@@ -14,6 +14,7 @@ from typing import Any
 from engine.chem.enriched import prompt_smiles
 from engine.chem.geometry import judged_with
 from engine.chem.judges import LIMIT_S, JudgeTask, judged
+from engine.chem.other_forms import OTHER_WORDS, other_form
 from engine.chem.smiles import parse_smiles
 from engine.chem.verdict import CRASH, PLAIN, TIME, WITH_STRAIN, JudgeSettings, strain_per_atom
 from engine.errors import DriftscopeError
@@ -110,7 +111,8 @@ def judge_text(text: str, smiles: str = "", settings: JudgeSettings = WITH_STRAI
     """What the table ``samples`` says of one text and the molecule that it should be: the one named, that of its
     prompt, or its own. It is judged in a process with a limit."""
     names = ("passed", "decodes", "clean", "same_graph", "issues")
-    rules: Row = dict.fromkeys(names[:-1], False) | {"issues": (NOT_PARSED,)}
+    form = other_form(answer_of(text))
+    rules: Row = dict.fromkeys(names[:-1], False) | {"issues": (OTHER_WORDS[form] if form else NOT_PARSED,)}
     about: Row = {"smiles": None, "heavy_atoms": None}
     try:
         molecule = parse_smiles(smiles or prompt_smiles(text).strip() or extract_smiles(answer_of(text)))

@@ -20,11 +20,12 @@ import pyarrow.compute as pc
 
 from engine.errors import FileError
 from engine.profile.events import AnyEvent, Args, Mixed
+from engine.profile.process_names import Place, ProcessNames
 
 MOST_NS = 2.0**62
 MOST_OPERATIONS = 300_000  # real traces have thousands; each takes two kilobytes until it is stored
 NO_ARGS = Args()
-TIMED, KINDS = "X", dict.fromkeys("stf", "flow") | dict.fromkeys("BE", "pair")
+TIMED, NAMES, KINDS = "X", "M", dict.fromkeys("stf", "flow") | dict.fromkeys("BE", "pair")
 
 
 class EventCollector:
@@ -32,10 +33,12 @@ class EventCollector:
 
     def __init__(self, db: duckdb.DuckDBPyConnection) -> None:
         self.db = db
-        # flow; pair, a begin or an end alone; other, such as names of threads; no_duration, negative, no_time
+        # flow; pair, a begin or an end alone; other, such as names of threads; no_duration, negative, no_time;
+        # named and unnamed: without a category, of a device by its process, and of the host
         self.counts: Counter[str] = Counter()
         self._operations = operations = defaultdict[tuple[str | None, ...], int](count().__next__)
         self._number = lru_cache(None)(lambda *key: operations[*map(_label, key)])
+        self._processes = ProcessNames()
         self._threads = defaultdict[tuple[Mixed, Mixed], int](count().__next__)
         db.execute("CREATE TABLE events (kind INTEGER, thread INTEGER, start BIGINT, dur BIGINT, correlation BIGINT)")
 
@@ -45,6 +48,9 @@ class EventCollector:
             if kind != TIMED:
                 self.counts[KINDS.get(kind, "other")] += many
         timed = [event for event in events if event.ph == TIMED]
+        for event in events:
+            if event.ph == NAMES:
+                self._processes.note(event)
         start, dur = _nanoseconds([event.ts for event in timed]), _nanoseconds([event.dur for event in timed])
         negative = pc.sum(pc.less(dur, 0)).as_py() or 0
         self.counts.update(no_duration=dur.null_count, no_time=start.null_count, negative=negative)
@@ -53,7 +59,10 @@ class EventCollector:
             problem = f"the trace has over {MOST_OPERATIONS:,} operations, each a name on a stream"
             raise FileError(problem, "Record names without numbers in them")
         args = [event.args or NO_ARGS for event in timed]
-        kinds = [number(event.cat, event.name, of.stream, of.device) for event, of in zip(timed, args, strict=True)]
+        kinds = [
+            number(event.name, *((event.cat, of.stream, of.device) if event.cat else self._place(event)))
+            for event, of in zip(timed, args, strict=True)
+        ]
         correlations = [_whole(of.correlation) for of in args]
         columns = {
             "kind": pa.array(kinds, pa.int32()),
@@ -66,9 +75,15 @@ class EventCollector:
         self.db.execute("INSERT INTO events FROM batch")
         return len(timed)
 
+    def _place(self, event: AnyEvent) -> Place:
+        """Of an event without a category."""
+        place = self._processes.place(event)
+        self.counts["named" if place.category else "unnamed"] += 1
+        return place
+
     def finish(self) -> None:
         columns = zip(*self._operations, strict=True)
-        names = ("category", "name", "stream", "device")
+        names = ("name", "category", "stream", "device")
         rows = {"kind": range(len(self._operations)), **dict(zip(names, columns, strict=True))}
         self.db.register("batch", pa.table(rows))
         self.db.execute("CREATE TABLE ops AS FROM batch")

@@ -43,6 +43,7 @@ class Args(msgspec.Struct, gc=False):
     stream: Mixed = None
     correlation: Mixed = None
     device: Mixed = None
+    name: Any = None  # of a process or a thread, in an event that names one
 
 
 class Event(msgspec.Struct, Generic[Time], gc=False):

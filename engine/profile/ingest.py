@@ -99,6 +99,8 @@ def add_trace(
             "with a negative duration: in the sums as it is": counts["negative"],
             "without a readable time: in the sums, not in the timeline": counts["no_time"],
             "in invalid JSON: read leniently": file.lenient,
+            "without a category, work of a device by the name of its process": counts["named"],
+            "without a category, read as operators of the host": counts["unnamed"],
         }
         warnings = [f"{counted(count, 'event')} {oddity}" for oddity, count in odd.items() if count]
         # A trace of a device's host alone, or of bookkeeping alone: its figures are not what they seem to be.

@@ -13,13 +13,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
 from rdkit import Chem
 
 from engine.chem import enriched
-from engine.chem.enriched import CLOSE_TAG, OPEN_TAG, Decoded, decode, decode_parts, prompt_smiles, why_not_taken
+from engine.chem.enriched import (
+    CLOSE_TAG,
+    OPEN_TAG,
+    Decoded,
+    decode,
+    decode_parts,
+    prompt_smiles,
+    split_as_group,
+    why_not_taken,
+)
 from engine.chem.other_forms import OTHER_WORDS, other_form
+from engine.chem.rdkit_log import captured_log
 from engine.chem.smiles import MOST_CHARACTERS as MOST_SMILES
 from engine.chem.smiles import bare_form, read_text_order, same_graph
 from engine.errors import EnrichedError, MoleculeSizeError, SmilesError
@@ -46,7 +57,10 @@ def answer_of(text: str) -> str:
 
 
 def extract_smiles(answer: str) -> str:
-    """The SMILES that an answer spells: its blocks removed, wrapped atoms bare again."""
+    """The SMILES that an answer spells: its blocks removed, wrapped atoms bare again. Where the group's reader reads
+    the answer to its end, it says what a block is: a ``<`` may be within one."""
+    with suppress(EnrichedError):
+        return split_as_group(answer)[0]
     blocks = find_blocks(answer)
     starts, ends = [0, *(block.end for block in blocks)], [*(block.start for block in blocks), len(answer)]
     without_blocks = "".join(answer[start:end] for start, end in zip(starts, ends, strict=True))
@@ -84,12 +98,11 @@ def check_sample(
         issues = tuple(issue for issue, is_so in applies.items() if is_so)
     other = None if isinstance(form, BinFormat) else other_form(answer)
     if other is not None:
-        issues = (OTHER_WORDS[other], *(issue for issue in issues if issue != NO_COORDINATES))
+        of_form = {NO_COORDINATES} if other in ("legacy", "binned") else set(issues)  # of the others nothing is read
+        issues = (OTHER_WORDS[other], *(issue for issue in issues if issue not in of_form))
     decodes = (
         not {NO_CONFORMER, NOT_CLOSED, NOT_PARSED, MISMATCH}.intersection(issues)
-        and mol is not None
-        and mol.GetNumAtoms() == len(blocks)
-        and all(block.closed and why_not_taken(block.content) is None for block in blocks)
+        and _group_takes(answer, mol)
         and _UNKNOWN_TOKEN.search(text) is None
         and not asks_for_another(text, prompt)
     )
@@ -111,6 +124,16 @@ def check_sample(
     )
 
 
+def _group_takes(answer: str, mol: Chem.Mol | None) -> bool:
+    """Whether the group's decoder takes all of it; ``mol`` is what its SMILES gives."""
+    try:
+        _, contents = split_as_group(answer)
+    except EnrichedError:
+        return False
+    has_all = mol is not None and mol.GetNumAtoms() == len(contents)
+    return has_all and all(why_not_taken(content) is None for content in contents)
+
+
 def asks_for_another(text: str, prompt: Molecule) -> bool:
     """Whether the text holds the prompt of another molecule."""
     smiles = prompt_smiles(text).strip()
@@ -126,9 +149,14 @@ def _parse(smiles: str) -> tuple[Chem.Mol | None, str | None]:
     if len(smiles) > MOST_SMILES:
         return None, f"{len(smiles):,} characters are left without the blocks"
     try:
-        return read_text_order(smiles), None
+        mol = read_text_order(smiles)
+        with captured_log():
+            Chem.RemoveHs(mol)  # fails for some with '~' as a bond, which then have no graph to compare
+        return mol, None
     except SmilesError as error:
         return None, error.reason
+    except Chem.MolSanitizeException as error:
+        return None, str(error)
     except MoleculeSizeError as error:
         return None, error.what
 
@@ -152,7 +180,11 @@ def decode_with(reader: ReaderName, text: str) -> Decoded:
     decoded = decode_as_group(text)
     block = next((index for index, xyz in enumerate(decoded.coordinates) if not np.isfinite(xyz).all()), None)
     if block is not None:
-        raise EnrichedError("a coordinate is not finite", block=block, text=",".join(decoded.numbers[block]))
+        raise EnrichedError(
+            "the group's reader takes it, but a coordinate is not finite",
+            block=block,
+            text=",".join(decoded.numbers[block]),
+        )
     return decoded
 
 
@@ -160,17 +192,14 @@ def decode_as_group(text: str) -> Decoded:
     """The molecule and conformer that the group's decoder makes of an answer, with or without its tags; EnrichedError
     also where it is longer than the strict reader takes: RDKit would need gigabytes."""
     answer = answer_of(text)
-    blocks = find_blocks(answer)
-    sizes = ((len(answer), enriched.MOST_CHARACTERS, "characters"), (len(blocks), enriched.MOST_ATOMS, "blocks"))
-    for count, most, unit in sizes:
-        if count > most:
-            raise EnrichedError(f"{count:,} {unit}, the limit is {most:,}")
-    never_closed = next((index for index, block in enumerate(blocks) if not block.closed), None)
-    if never_closed is not None:
-        raise EnrichedError("the block is not closed by '>'", block=never_closed, text=blocks[never_closed].content)
-    if not blocks:
+    if len(answer) > enriched.MOST_CHARACTERS:
+        raise EnrichedError(f"{len(answer):,} characters, the limit is {enriched.MOST_CHARACTERS:,}")
+    smiles, contents = split_as_group(answer)
+    if len(contents) > enriched.MOST_ATOMS:
+        raise EnrichedError(f"{len(contents):,} blocks, the limit is {enriched.MOST_ATOMS:,}")
+    if not contents:
         raise EnrichedError("there is no block in it", text=answer)
-    return decode_parts(extract_smiles(answer), [block.content for block in blocks])
+    return decode_parts(smiles, contents)
 
 
 # --- the reports' third solution ----------------------------------------------------------------------------------

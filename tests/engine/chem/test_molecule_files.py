@@ -158,6 +158,16 @@ DAMAGED: dict[str, tuple[str, str | bytes, str]] = {
     "plain where gz is said": ("a.smi", gzip.compress(b"CCO\n"), "'a.smi' is no text"),
     "a torn gz": ("torn.csv", gzip.compress(os.urandom(9_000).hex(" ").encode())[:-2_000], "'torn.csv' is no text"),
     "a cut parquet": ("a.parquet", WRITERS[".parquet"](["C"])[:-9], "'a.parquet' is no whole Parquet file: "),
+    "failed generations": (
+        "failed_step_7.txt",
+        "Failed Generations Report - Step 7\nTotal failures: 1\n====\nCC=O | no_eos | [SMILES]CC=O[/SMILES]\n",
+        "'failed_step_7.txt' is a validation's list of failed generations (failed_step_N.txt), which is not imported",
+    ),
+    "completions of TRL": (
+        "completions_00001.parquet",
+        parquet_bytes(pa.table({"step": [1], "prompt": ["C"], "completion": ["C"], "advantage": [0.5]})),
+        "'completions_00001.parquet' is completions of a training step, as TRL writes them",
+    ),
     "damaged text in parquet": (
         "a.parquet",
         parquet_bytes(pa.table({"smiles": ["ZZZZ"]}), use_dictionary=False, compression="none", write_statistics=False)

@@ -11,7 +11,7 @@ import pytest
 from rdkit import Chem
 
 from engine.chem.enriched import encode
-from engine.chem.other_forms import OTHER_WORDS
+from engine.chem.other_forms import OTHER_WORDS, OtherForm
 from engine.chem.smiles import parse_smiles
 from engine.chem.structure_files import to_sdf
 from engine.text.placeholder import reference_texts
@@ -50,17 +50,33 @@ def test_drift_of_texts_conformers_and_an_sdf_file(tmp_path: Path) -> None:
     assert from_sdf == run_json(*argv, "--file", "-", stdin=stated.encode()) and from_sdf["blocks"] == 3
 
 
-def test_another_format_is_named_and_not_judged() -> None:
-    text = "C<1.0,2.0,3.0>=O<1.0,2.0,3.0>"
-    document = run_json("junk", text)
-    assert (document["format"], document["blocks"], document["bad_blocks"]) == ("legacy", 2, None)
-    assert [row["kinds"] for row in document["rows"]] == [[], []]
-    assert run("junk", text).err.startswith(OTHER_WORDS["legacy"])
+FORMS = {
+    "legacy": "C<1.0,2.0,3.0>=O<1.0,2.0,3.0>",
+    "bins": "[CONFORMER][C]121129129;=[O]100102098;[/CONFORMER]",
+    "codes": "[CONFORMER][C]<123>=<45>[O]<678>[/CONFORMER]",
+}
 
 
-def test_nothing_recognised_is_no_all_clear() -> None:
-    assert run("junk", "CCO").err == "no coordinate block found: nothing of this text could be judged\n"
-    assert [run_json("junk", "CCO")[key] for key in ("blocks", "bad_blocks", "rows")] == [0, 0, []]
+@pytest.mark.parametrize("form", FORMS)
+def test_another_format_is_named_and_not_judged(form: OtherForm) -> None:
+    document = run_json("junk", FORMS[form])
+    assert [document[key] for key in ("format", "bad_blocks", "recognised")] == [form, None, True]
+    assert [row["kinds"] for row in document["rows"]] == [[]] * document["blocks"]
+    assert run("junk", FORMS[form]).err.startswith(OTHER_WORDS[form])
+    assert OTHER_WORDS[form] in run("decode", FORMS[form]).error
+    assert run_json("judge", "--text", FORMS[form])["issues"] == [OTHER_WORDS[form]]
+
+
+def test_nothing_recognised_is_no_all_clear(tmp_path: Path) -> None:
+    """Exit 0 and zeros alone told a script that there is no junk."""
+    line = "no coordinate block found: nothing of this text could be judged\n"
+    for options in ((), ("--json",)):
+        result = run("junk", "CCO", *options)
+        assert (result.code, result.err) == (2, line)
+    document = result.document
+    assert [document[key] for key in ("recognised", "blocks", "bad_blocks", "rows")] == [False, 0, 0, []]
+    (tmp_path / "answers.txt").write_text(f"CCO\n\n[C]{B}\nnothing\n")  # something in it is enough
+    assert run_json("junk", "--file", str(tmp_path / "answers.txt"))["recognised"] is True
 
 
 def test_encode_many_records(tmp_path: Path) -> None:
@@ -79,7 +95,10 @@ def test_decode_into_files_and_back(tmp_path: Path) -> None:
     assert document["coordinates"][2:] == [[1.0, -2.0, 0.5], [12.3456, 0.0, -0.0001]]
     assert len((tmp_path / "out.xyz").read_text().splitlines()) == 4 + 2
     again = run_json("decode", run_json("encode", str(tmp_path / "out.sdf"))["enriched"])
-    assert sorted(again["coordinates"]) == sorted(document["coordinates"])
+    assert sorted(again["coordinates"]) == sorted(document["coordinates"])  # 12.3456 is 12.3455 truncated again
+    foreign = (tmp_path / "out.sdf").read_text().partition(">  <coordinates>")[0] + "$$$$\n"
+    (tmp_path / "foreign.sdf").write_text(foreign)
+    assert "<12.3455,0.0000,-0.0001>" in run_json("encode", str(tmp_path / "foreign.sdf"))["enriched"]
     lines = [line.split() for line in run("decode", "-", stdin=f"\n[C]{B}=[O]{B}\n".encode()).out.splitlines()]
     assert lines[-2:] == [[atom, "1.0000", "-2.0000", "0.5000"] for atom in "CO"]
 
@@ -148,4 +167,4 @@ def test_wrong_standard_input_is_one_line(content: bytes, said: str) -> None:
 def test_texts_of_files_are_bounded(tmp_path: Path) -> None:
     (tmp_path / "large.txt").write_bytes(b" " * (2**20 + 1))
     assert "is larger than 1 MB. Split it" in run("junk", "--file", str(tmp_path / "large.txt")).error
-    assert run("junk", "-", stdin=b" " * 2**20).code == 0
+    assert run("junk", "-", stdin=f"[C]{B}".encode() + b" " * 2**19).code == 0

@@ -159,3 +159,61 @@ def test_a_trace_without_work_of_a_device_is_told(
     row = added(store, tmp_path, events).row
     assert (row.get("warnings") or "").startswith(warning) and bool(row.get("warnings")) == bool(warning)
     assert row.get("device_us") == (10 if KERNEL in events else None)
+
+
+def named(kind: str, name: str, pid: int, tid: int = 0) -> dict[str, Any]:
+    return {"ph": "M", "pid": pid, "tid": tid, "name": kind, "args": {"name": name}}
+
+
+def plain(name: str, ts: float, dur: float, pid: int, tid: int = 0, **args: Any) -> dict[str, Any]:
+    """As JAX writes it: without a category."""
+    return {"ph": "X", "name": name, "pid": pid, "tid": tid, "ts": ts, "dur": dur, "args": args}
+
+
+GPU = [
+    named("process_name", "/device:GPU:1 (pid 3)", 3),
+    named("thread_name", "Stream #7(Compute,MemcpyD2H)", 3, 7),
+    named("thread_name", "XLA Modules", 3, 9),
+    plain("gemm_fusion_dot_1", 100, 30, 3, 7, correlation_id="4"),
+    {**plain("MemcpyD2H", 140, 2, 3, 7), "args": {"name": {"of": "a buffer"}}},
+    plain("jit_step", 100, 42, 3, 9),
+]
+TPU = [
+    named("process_name", "/device:TPU:0", 5),
+    named("thread_name", "Steps", 5, 1),
+    named("thread_name", "XLA Ops", 5, 2),
+    plain("fusion.12", 100, 30, 5, 2),
+    plain("0", 90, 60, 5, 1),
+]
+HOST = [
+    named("process_name", "/host:CPU", 1),
+    named("thread_name", "python", 1, 2),
+    plain("PjitFunction(step)", 80, 60, 1, 2),
+]
+
+
+@pytest.mark.parametrize(
+    ("events", "device_us", "families", "named_events"),
+    [
+        (GPU + HOST, 32, {"gemm": ("1", 30), "memcpy": ("1", 2), "gpu_annotation": ("1", 42)}, 3),
+        (TPU + HOST, 30, {"other": ("0", 30), "gpu_annotation": ("0", 60)}, 2),
+        ([named("process_name", "/device:GPU:0", 1), plain("k_kernel", 5, 7, 1)], 7, {"other": ("0", 7)}, 1),
+    ],
+)
+def test_work_of_devices_is_found_without_categories(
+    store: Store, tmp_path: Path, events: list[Any], device_us: float, families: dict[str, Any], named_events: int
+) -> None:
+    """As JAX and TensorFlow write it; it was read as operators of the host."""
+    row = added(store, tmp_path, events).row
+    assert row["device_us"] == device_us
+    rows = store.rows("SELECT family, device, total_us FROM trace_ops WHERE side IN ('device', 'mark')")
+    assert {row["family"]: (row["device"], row["total_us"]) for row in rows} == families
+    warnings = row["warnings"].splitlines()
+    assert f"{named_events} event" in warnings[0] and "work of a device by the name of its process" in warnings[0]
+    assert warnings[1:] == ["1 event without a category, read as operators of the host"] * (HOST[2] in events)
+
+
+def test_a_host_without_categories_is_told(store: Store, tmp_path: Path) -> None:
+    row = added(store, tmp_path, [*HOST, plain("loop_kernel", 300, 5, 9)]).row
+    assert row["warnings"] == "2 events without a category, read as operators of the host"
+    assert row.get("device_us") is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,19 @@ def test_what_goes_out_comes_back_with_the_same_figures(tmp_path: Path, imported
         assert np.allclose(mol.GetConformer().GetPositions(), read.GetConformer().GetPositions(), atol=1e-4)
 
 
+def test_a_shard_is_read_as_its_generations(tmp_path: Path, home: str) -> None:
+    """It was called references, and `references add` refused it."""
+    stats = Counter(smiles_mismatch=2, mol_parse_fail=1, no_eos=0)
+    shard = write(tmp_path / "generation_results_gpu_0.pickle", {"generations": generations(DRAWN), "stats": stats})
+    (row,) = run_json("import", str(shard), "--store", home)
+    assert (row["samples"], row["molecules"], row["generations"]) == (5, 2, 3)
+    whole = write(tmp_path / "generation_results.pickle", generations(DRAWN))
+    run_json("import", str(whole), "--store", home)
+    xyz = Store.open(home).rows("SELECT sample_id, xyz FROM conformers ORDER BY sample_id, run_id")
+    assert len(xyz) == 10 and xyz[::2] == xyz[1::2]
+    assert run_json("references", "add", str(shard), "--label", "ours", "--store", home)[0]["conformers"] == 5
+
+
 def test_it_is_no_report_and_has_one_form(imported: Any, home: str) -> None:
     error = run("export", imported["run_id"], "--store", home).error
     assert "has conformers and no texts. Give --as generations.pickle or sdf" in error
@@ -136,9 +150,10 @@ def test_molecules_that_cannot_be_read_are_stated(tmp_path: Path, home: str) -> 
     [
         ({**generations(), **references((("CCCC", 1),))}, "it has references"),
         ({"CCO": []}, "has no molecule in it"),
+        ({"generations": {}, "stats": {}}, "is no mapping, or empty"),
         ({"CCO": [Garbage()]}, "none of 1 molecules of 'a.pickle' can be read. The first: RDKit"),
     ],
-    ids=["references", "empty", "garbage"],
+    ids=["references", "empty", "empty shard", "garbage"],
 )
 def test_what_is_refused_leaves_nothing(tmp_path: Path, home: str, document: Any, error: str) -> None:
     assert error in run("import", str(write(tmp_path / "a.pickle", document)), "--store", home).error

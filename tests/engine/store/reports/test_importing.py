@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import json
 import random
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
+from pyarrow import parquet
 
 from engine.errors import DriftscopeError, FileError, RunError, TokenizerError
 from engine.inspection.runs import number_format, run_facts
@@ -205,13 +208,59 @@ def texts_of(*answers: str) -> dict[str, Any]:
     return {"metadata": {}, "passes": [{"decoded_text": text} for text in texts], "failures": []}
 
 
+SUMMARY = {
+    "metadata": {"generated_at": "2025-12-12T10:00:00", "log_file": "logs.txt", "lp_json": "lp.json"},
+    "log_failures": {"total_events": 1, "unique_smiles": 1, "by_reason": {"mismatch": 1}},
+    "intersections": {"lp_caught_failures": []},
+    "misses": {"lp_missed_failures": [{"smiles": "C=O", "log_reason": "mismatch", "lp_status": "pass"}]},
+    "lp_only": {"lp_new_failures": []},
+}
+FAILED = f"""Failed Numerical Validation Generations - Step 200
+Total failures: 1
+{80 * "="}
+
+--- Failure #1 ---
+SMILES: C=O
+
+Full Generated String:
+[SMILES]C=O[/SMILES][CONFORMER][C]121129129;
+
+Fail Type: no_eos
+"""
+FAILED_LINES = f"""Failed Numerical Validation Generations - Step 200
+Total failures: 1
+Format: Prompt | error code | generated text
+{80 * "="}
+C=O | mismatch | [SMILES]C=O[/SMILES][CONFORMER][C]<1.0,2.0,3.0>[/CONFORMER]
+"""
+
+
+def completions() -> bytes:
+    """As TRL writes them while a model trains."""
+    row = {
+        "step": 1,
+        "prompt": "[SMILES]C=O[/SMILES]",
+        "completion": "[CONFORMER]",
+        "reward_rmsd": 0.5,
+        "advantage": 0.1,
+    }
+    parquet.write_table(pa.Table.from_pylist([row]), sink := io.BytesIO())
+    return sink.getvalue()
+
+
 WHOLE = gzip.compress(json.dumps(document()).encode())
 DAMAGED: list[tuple[Any, str]] = [
     (b"", "it ends early: Expecting value: line 1 column 1"),
     (b'{"passes": [\n  {"a": 1},\n  {"a" 2}]}', "it is no report: Expecting ':' delimiter: line 3 column 8"),
     (b'{"events": []}', "it has no passes and no failures"),
-    (b'{"timestamp": "now", "logs": [{}]}', "it is an LP summary file: figures in a list of logs"),
+    (b'{"timestamp": "now", "logs": [{}]}', "it is an LP summary file: figures of a run and of logs"),
+    (SUMMARY, "it is an LP summary file: figures of a run and of logs"),
+    (FAILED.encode(), "it is a validation's list of failed generations (failed_step_N.txt), which is not imported yet"),
+    (FAILED_LINES.encode(), "it is a validation's list of failed generations"),
+    (completions(), "it is completions of a training step, as TRL writes them, which are not imported yet"),
     (texts_of("C<1.0,2.0,3.0>=O<0.5,2.0,3.0>"), "2 of its 2 texts are legacy text, an older format"),
+    (texts_of("[C]121129129;=[O]100102098;"), "2 of its 2 texts are text of bins, another number format"),
+    (texts_of("[C]<123>=<45>[O]<678>"), "2 of its 2 texts are text of codes, another format"),
     (texts_of("[C]<0512,0498,0501>=[O]<0513,0498,0501>"), "2 of its 2 texts are binned text"),
     (
         texts_of("C<1.0,2.0,3.0>=O<0.5,2.0,3.0>", "[C]<1.0,2.0,3.0>=[O]<0.5,2.0,3.0>"),
