@@ -16,6 +16,7 @@ import numpy.typing as npt
 from engine.decode.steps import PREFIX, STEP
 from engine.errors import StoreError
 from engine.figures.statistics import quotient
+from engine.figures.words import fixed
 from engine.store.entries import Entry, entry_names
 from engine.store.schema import TRACE_OPS
 from engine.store.store import Store
@@ -173,7 +174,8 @@ def cautions(control: Trace, test: Trace) -> Iterator[str]:
             yield f"They ran on different devices: {control.name} on {devices[0]}, {test.name} on {devices[1]}."
         control_tokens, test_tokens = control.known("tokens"), test.known("tokens")
         if control_tokens and test_tokens and abs(test_tokens / control_tokens - 1) > WINDOW:
-            yield f"They cover {control_tokens:,.0f} and {test_tokens:,.0f} tokens: compare per-token figures."
+            counts = f"{fixed(control_tokens, 0)} and {fixed(test_tokens, 0)}"
+            yield f"They cover {counts} tokens: compare per-token figures."
     reported = [name for name, row in rows.items() if row.get("origin") == "reported"]
     if reported:
         yield f"{' and '.join(reported)}: as a report states it, which names some operations only; not measured here."

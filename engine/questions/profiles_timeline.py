@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from engine.decode.steps import PREFIX
-from engine.figures.words import counted, listed, microseconds, percent, shortened
+from engine.figures.words import counted, fixed, listed, microseconds, percent, shortened
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry, entry_names
 from engine.store.schema import TRACE_EVENTS
@@ -155,7 +155,7 @@ def answer(tables: Tables, options: Options) -> str:
             why = "is a table of sums, which has no timeline" if fact["form"] == "table" else why
             notes.append(f"{name} {why}.")
             continue
-        where = "" if fact["is_whole"] else f" from {fact['low']:,.3f} to {fact['high']:,.3f} ms"
+        where = "" if fact["is_whole"] else f" from {fixed(fact['low'], 3)} to {fixed(fact['high'], 3)} ms"
         if fact["is_whole"] and fact["busy_us"] is not None and fact["idle_us"] is not None:
             active = fact["busy_us"] + fact["idle_us"]
             pause = f"; its longest pause is {microseconds(fact['pause_us'])}" if fact["pause_us"] else ""
