@@ -124,6 +124,22 @@ def times(ratio: float | None) -> str:
     return UNKNOWN if ratio is None else f"{number(ratio)}×"
 
 
+def speed(ratio: float | None, ends: tuple[float, float] | None = None) -> str:
+    """Of a test's time over its control's, as speed is told everywhere: ``4.40× faster (4.34–4.46)`` of 0.227, and
+    ``slower by 1.20×`` of 1.2. ``ends`` are those of the ratio's interval."""
+    if not ratio or math.isinf(ratio):
+        return UNKNOWN
+    is_faster = ratio < 1
+    size = times(1 / ratio if is_faster else ratio)
+    text = f"{size} faster" if is_faster else f"slower by {size}"
+    if size == times(1.0):
+        text = "as fast"
+    if ends is None or not all(ends):
+        return text
+    low, high = sorted(1 / end for end in ends) if is_faster else ends
+    return f"{text} ({span(low, high)})"
+
+
 def seconds(value: float | None) -> str:
     return UNKNOWN if value is None else f"{number(value)} s"
 

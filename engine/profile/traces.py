@@ -16,7 +16,7 @@ import numpy.typing as npt
 from engine.decode.steps import PREFIX, STEP
 from engine.errors import StoreError
 from engine.figures.statistics import quotient
-from engine.figures.words import fixed
+from engine.figures.words import fixed, speed
 from engine.store.entries import Entry, entry_names
 from engine.store.schema import TRACE_OPS
 from engine.store.store import Store
@@ -114,13 +114,15 @@ def split_us(control: Totals, test: Totals, per: tuple[float, float] = (1.0, 1.0
 
 
 def pair_row(control: Totals, test: Totals, per: Mapping[str, tuple[float | None, float | None]]) -> dict[str, Any]:
-    """Columns of both, each with its ratio; ``per`` has more, such as {"us_a_token": (256, 339)}."""
+    """Columns of both, each with its ratio, of times in words too. ``per`` has more: {"us_a_token": (256, 339)}."""
     pairs = {"calls": (control.calls, test.calls), "total_us": (control.us, test.us)}
     columns: dict[str, Any] = {**pairs, "mean_us": (control.mean_us, test.mean_us)}
     columns |= {name: (quotient(control.us, first), quotient(test.us, second)) for name, (first, second) in per.items()}
     row: dict[str, Any] = {}
     for name, (first, second) in columns.items():
         row |= {f"{name}_control": first, f"{name}_test": second, f"{name}_ratio": quotient(second, first)}
+        if name != "calls":
+            row[f"{name}_speed"] = speed(quotient(second, first))
     by_calls, by_mean = split_us(control, test)
     return row | {"difference_us": test.us - control.us, "by_calls_us": by_calls, "by_mean_us": by_mean}
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.figures.statistics import quotient
-from engine.figures.words import listed, microseconds, number, percent, signed_microseconds, times
+from engine.figures.words import listed, microseconds, number, percent, signed_microseconds, speed, times
 from engine.lp_records import LEGAL_ROWS, NO_LP
 from engine.models.loading import sized
 from engine.profile.traces import (
@@ -46,11 +46,14 @@ OPTIONS = (
     Option("compute", None, "Real compute", ["of the work", "of the span"]),
     Option("columns", False, "All columns", help="Also times per call, ratios, and both parts of each difference"),
 )
-SIDES = ("control", "test", "ratio")
+SIDES = ("control", "test")
 PAIRS = {
-    **{f"calls_{s}": Column(f"calls, {s}", "×" if s == "ratio" else "") for s in SIDES},
-    **{f"total_us_{s}": Column(f"time, {s}", "×" if s == "ratio" else "µs", "All calls") for s in SIDES},
-    **{f"mean_us_{s}": Column(f"each, {s}", "×" if s == "ratio" else "µs", "Time per call") for s in SIDES},
+    **{f"calls_{s}": Column(f"calls, {s}") for s in SIDES},
+    "calls_ratio": Column("calls, ratio", "×", "Test over control"),
+    **{f"total_us_{s}": Column(f"time, {s}", "µs", "All calls") for s in SIDES},
+    "total_us_speed": Column("time, compared"),
+    **{f"mean_us_{s}": Column(f"each, {s}", "µs", "Time per call") for s in SIDES},
+    "mean_us_speed": Column("each, compared"),
 }
 COLUMNS = {
     "family": Column("family", is_pinned=True, help="Rules over the names of operations"),
@@ -95,9 +98,9 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     shown = ["family", *(["side"] if calls or control.work_side != test.work_side else [])]
     shown += ["us_control", "us_test", "us_difference", "calls_control", "calls_test", "share_control", "share_test"]
     if options["columns"]:
-        more = [f"{name}_{side}" for name in ("total_us", "mean_us") for side in SIDES]
+        more = [f"{name}_{side}" for name in ("total_us", "mean_us") for side in (*SIDES, "speed")]
         shown += ["us_by_calls", "us_by_each", *more, "calls_ratio"]
-    one_side = ("_test", "_ratio", "_difference", "_by_calls", "_by_each")
+    one_side = ("_test", "_ratio", "_speed", "_difference", "_by_calls", "_by_each")
     shown = [name for name in shown if not (is_alone and name.endswith(one_side))]
     table = []
     for row in sorted(rows, key=lambda row: (row["side"] == "call", -max(row["us_control"], row["us_test"]))):
@@ -243,6 +246,5 @@ def times_words(control: float, test: float, basis: str = "") -> str:
     if not control or not test:
         return f"takes {microseconds(test)} {basis}".rstrip()
     if not basis:
-        return f"{times(control / test)} faster" if test < control else f"{times(test / control)} as long"
-    pace = f"is {times(control / test)} faster" if test < control else f"takes {times(test / control)} as long"
-    return f"{pace} {basis} ({microseconds(control)} to {microseconds(test)})"
+        return speed(test / control)
+    return f"is {speed(test / control)} {basis} ({microseconds(control)} to {microseconds(test)})"
