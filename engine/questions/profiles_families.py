@@ -5,7 +5,8 @@ or faster calls; a family that only one of the two has is all calls. It shows ho
 takes more than one trace of each. The reports call attention and products of matrices (gemm) real compute and all else
 overhead; norms, copies and elementwise work of the same model are part of that rest, and over the span also the time in
 which nothing runs. Families are rules over names, in `data/trace_families.toml`; *other* is what none matches. To add
-your own, name a file of such rules in `DRIFTSCOPE_TRACE_FAMILIES`, and add the trace again.
+your own, name a file of such rules in `DRIFTSCOPE_TRACE_FAMILIES`, and add the trace again. Work before the first pass
+is done once: it stands apart, and is not divided. A wrapper, as `aten::linear` is of `aten::addmm`, is no call.
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ COLUMNS = {
     "us_by_calls": Column("by calls", "µs", "Cost of more calls"),
     "us_by_each": Column("by each", "µs", "Cost of slower calls"),
     **{f"share_{s}": Column(f"share, {s}", "%", "Of all work of the trace") for s in ("control", "test")},
+    **{f"before_us_{s}": Column(f"{s}, before the first pass", "µs", "Once, and not divided") for s in SIDES},
     "end": Column("work, ms"),
     "share": Column("share", "%"),
 }
@@ -71,8 +73,8 @@ CHARTS = (
     Chart("bars", "end", "step", "steps", colour="move", low="start", text="change", hover=("step", "change")),
     Chart("bars", "share", "name", "compute", colour="part", hover=("name", "part", "share")),
 )
-TABLES = ("table",)
-MOST_STEPS, MOST_NAMED, SMALL, REST = 8, 3, 0.05, "all others"
+TABLES = ("table", "before")
+MOST_STEPS, MOST_NAMED, SMALL, SMALL_BEFORE, REST = 8, 3, 0.05, 0.01, "all others"
 PLAIN_NAMES = {"gemm": "matrix products", "concat": "concatenations"}
 
 
@@ -118,8 +120,24 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         "steps": rows_table([] if reason else steps(control, test, work, bases), ["step", "start", "end"]),
         "compute": rows_table(compute([control] if is_alone else [control, test], options["compute"])),
         "facts": rows_table([facts(store, trace, count) | {"reason": reason} for trace in (control, test)]),
+        "before": rows_table(before_rows((control, test)[: len(entries)])),
         "notes": rows_table([{"note": note} for note in cautions(control, test)], ["note"]),
     }
+
+
+def before_rows(traces: Sequence[Trace]) -> list[dict[str, Any]]:
+    """By family, what was done before the first pass, the most first; without what is under 1 % of it."""
+    work: list[dict[str, Any]] = [
+        {"family": family, "side": side, "us": us}
+        for trace, side in zip(traces, SIDES, strict=False)
+        for family, us in trace.work_before_us.items()
+    ]
+    rows: dict[str, dict[str, Any]] = {}
+    for part in sorted(work, key=lambda part: -part["us"]):
+        row = rows.setdefault(part["family"], {"family": part["family"]})
+        row[f"before_us_{part['side']}"] = part["us"]
+    least = SMALL_BEFORE * sum(part["us"] for part in work)
+    return [row for row in rows.values() if sum(us for us in row.values() if isinstance(us, float)) >= least]
 
 
 def steps(
@@ -153,7 +171,7 @@ def compute(traces: Sequence[Trace], of: str) -> list[dict[str, Any]]:
     """Shares by part, which add up to one; none of a report, which names some operations only."""
     rows = []
     for trace in traces:
-        real, span = trace.work(*COMPUTE).us, trace.known("span_us")
+        real, span = trace.work(*COMPUTE).us, trace.span_us
         is_span = of == "of the span" and span is not None and real <= span
         whole = (span or 0.0) if is_span else trace.work().us
         if not trace.is_whole or whole <= 0:
@@ -168,7 +186,8 @@ def facts(store: Store, trace: Trace, count: str) -> dict[str, Any]:
     """What the sentences say of a trace besides its families."""
     runs = {entry.id: entry.row for entry in store.listing().entries}
     run, base = runs.get(str(trace.entry.row.get("run_id")), {}), trace.known(count) if count else 1.0
-    span, tokens = trace.known("span_us"), trace.known("tokens")
+    span, tokens = trace.span_us, trace.known("tokens")
+    before = trace.work_before_us
     here = quotient(tokens, trace.known("samples"))
     legal = LEGAL_ROWS.get((str(run.get("lp")), str(run.get("tokenizer"))))
     return {
@@ -177,6 +196,10 @@ def facts(store: Store, trace: Trace, count: str) -> dict[str, Any]:
         "base": base,
         "work_us": quotient(trace.work().us, base),
         "span_us": quotient(span, base),
+        "before_us": sum(before.values()),
+        "before_family": next(iter(before), ""),
+        "before_most_us": max(before.values(), default=0.0),
+        "first_us": trace.first_us,
         "lp": run.get("lp"),
         "forced": quotient(trace.known("forced_tokens"), tokens),
         "tokens_a_sample": quotient(run.get("tokens"), run.get("samples")) if here is None else here,
@@ -194,6 +217,7 @@ def answer(tables: Tables, options: Options) -> str:
     is_alone = "us_test" not in tables["table"].column_names
     models = {f"{fact['model']}, on {fact['device']}": None for fact in (control, test) if fact["model"]}
     notes = [f"Times are of {listed(list(models))}."] if models else []
+    notes += before_words([control, test][: 2 - is_alone])
     if control["reason"]:
         return answer_text([control["reason"]], notes)
     if not control["work_us"]:
@@ -239,6 +263,17 @@ def answer(tables: Tables, options: Options) -> str:
             f"{name} writes {number(after)} tokens per sample against {number(before)}: per sample it {clock}."
         )
     return answer_text([*lines, *real], notes)
+
+
+def before_words(facts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """``Before the first pass, once and not counted above: none works 113 ms (other 99.3 ms) in 140 ms.``"""
+    parts = [
+        f"{fact['name']} works {microseconds(fact['before_us'])} ({fact['before_family']} "
+        f"{microseconds(fact['before_most_us'])}) in {microseconds(fact['first_us'])}"
+        for fact in facts
+        if fact["before_us"]
+    ]
+    return [f"Before the first pass, once and not counted above: {'; '.join(parts)}."] if parts else []
 
 
 def times_words(control: float, test: float, basis: str = "") -> str:

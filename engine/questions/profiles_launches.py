@@ -50,9 +50,11 @@ MOST_FAMILIES = 8
 def figures_of(trace: Trace) -> Iterator[Figure]:
     """The same names in the same order for every trace. What it does not know is None."""
     work, compute = trace.work(), trace.work(*COMPUTE).us if trace.is_whole else None
-    span, tokens, samples, passes = map(trace.known, ("span_us", "tokens", "samples", "forward_passes"))
-    yield "span_us", "span from first to last event", "µs", span
+    tokens, samples, passes = map(trace.known, ("tokens", "samples", "forward_passes"))
+    span, before = trace.span_us, sum(trace.work_before_us.values())
+    yield "span_us", "span, of marked passes from the first one on", "µs", span
     yield "work_us", "work, summed", "µs", work.us
+    yield "before_us", "work before the first pass, apart", "µs", before or None
     yield "work_calls", "operations of work", "", work.calls
     yield "tokens", "tokens covered", "", tokens
     yield "samples", "samples covered", "", samples
