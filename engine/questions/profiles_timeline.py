@@ -56,7 +56,7 @@ ZERO = f"{BINS} SELECT if($from_work, min(start_us), 0) AS zero_us FROM bins HAV
 # Bins side by side from the window's first on, as many as make a column of it; the trace's last one may have fewer.
 SHARES = f"""
 {BINS}, measured AS (
-    SELECT floor($start / any_value(width_us))::BIGINT AS first_bin,
+    SELECT floor($start / any_value(width_us) + 1e-6)::BIGINT AS first_bin,
            greatest(1, ceil(($end - $start) / any_value(width_us) / {MOST_COLUMNS}))::BIGINT AS wide,
            greatest(ceil($span / any_value(width_us)), max(bin) + 1)::BIGINT AS bins
     FROM bins
