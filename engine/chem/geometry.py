@@ -21,6 +21,7 @@ from rdkit.Chem.rdDistGeom import GetMoleculeBoundsMatrix
 
 from engine.chem.frame import Array, add_conformer
 from engine.chem.rdkit_log import captured_log, matching
+from engine.figures.words import fixed
 from engine.records import FailedCheck
 
 Apart = Literal["bond", "angle", "other"]
@@ -174,7 +175,7 @@ class GeometryChecks:
             ratio = _energy_ratio(placed)
             not_judged |= {ENERGY} if np.isnan(ratio) else set()
             if ratio > MOST_ENERGY_RATIO:
-                detail = f"{ratio:,.0f} times the mean of 50 conformers, at most {MOST_ENERGY_RATIO:.0f}"
+                detail = f"{fixed(ratio, 0)} times the mean of 50 conformers, at most {fixed(MOST_ENERGY_RATIO, 0)}"
                 failed.append(FailedCheck(ENERGY, (), detail))
         return GeometryVerdict(tuple(fail for fail in failed if fail.check not in self.left_out), frozenset(not_judged))
 
@@ -192,9 +193,9 @@ def _wrong_pairs(bounds: PairBounds, positions: Array) -> Iterator[FailedCheck]:
         for pair in of_kind[:MOST_FAILURES]:
             atoms = (bounds.first[pair], bounds.centre[pair], bounds.second[pair])
             least, most = bounds.lower[pair] * (1 + LEAST_OFF[index]), bounds.upper[pair] * (1 + MOST_OFF[index])
-            allowed = f"at least {least:.2f}" if errors[pair] < 0 else f"at most {most:.2f}"
+            allowed = f"at least {fixed(least, 2)}" if errors[pair] < 0 else f"at most {fixed(most, 2)}"
             words = {"bond": "long", "angle": "between the ends of the angle", "other": "apart"}[apart]
-            detail = f"{distances[pair]:.2f} Å {words}, {allowed} is allowed"
+            detail = f"{fixed(distances[pair], 2)} Å {words}, {allowed} is allowed"
             yield FailedCheck(_OF_PAIRS[apart], tuple(int(atom) for atom in atoms if atom >= 0), detail)
         if len(of_kind) > MOST_FAILURES:
             yield FailedCheck(_OF_PAIRS[apart], (), f"and {len(of_kind) - MOST_FAILURES} more")
@@ -206,10 +207,10 @@ def wrong_planes(planes: Iterable[tuple[str, tuple[int, ...]]], positions: Array
         centred = positions[list(atoms)] - positions[list(atoms)].mean(axis=0)
         off = float(np.dot(centred, np.linalg.svd(centred)[2][-1]).max())
         if check == RINGS and not off >= LEAST_OFF_PLANE_ANG:
-            detail = f"flat within {off:.2f} Å, at least {LEAST_OFF_PLANE_ANG} is expected"
+            detail = f"flat within {fixed(off, 2)} Å, at least {LEAST_OFF_PLANE_ANG} is expected"
             yield FailedCheck(check, atoms, detail)
         if check != RINGS and not off <= MOST_OFF_PLANE_ANG:
-            yield FailedCheck(check, atoms, f"{off:.2f} Å off its plane, at most {MOST_OFF_PLANE_ANG} is allowed")
+            yield FailedCheck(check, atoms, f"{fixed(off, 2)} Å off its plane, at most {MOST_OFF_PLANE_ANG} is allowed")
 
 
 def _energy_ratio(mol: Chem.Mol) -> float:

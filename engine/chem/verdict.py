@@ -20,6 +20,7 @@ from engine.chem.smiles import read_text_order
 from engine.chem.stereo import StereoVerdict, judge_stereo
 from engine.chem.strain import StrainMethod, strain_of
 from engine.errors import DriftscopeError, EnrichedError, GraphMismatchError, RunError
+from engine.figures.words import fixed
 from engine.records import FailedCheck, MoleculeVerdict
 
 LOADED, GRAPH, STEREO = "loaded", "graph", "stereo"
@@ -110,10 +111,10 @@ def strain_words(sample: Mapping[str, Any]) -> str:
     if sample["strain_kcal"] > MOST_STRAIN_KCAL:
         return f"over {MOST_STRAIN_KCAL:,} kcal/mol; atoms lie in one another"
     per_atom = strain_per_atom(sample)
-    share = "" if per_atom is None else f"; {per_atom:,.2f} per heavy atom"
+    share = "" if per_atom is None else f"; {fixed(per_atom, 2)} per heavy atom"
     moved = sample["strain_moved_ang"]
-    moves = "" if moved is None else f"; heavy atoms move {moved:.2f} Å ({sample['strain_field']})"
-    return f"{sample['strain_kcal']:,.1f} kcal/mol{share}{moves}"
+    moves = "" if moved is None else f"; heavy atoms move {fixed(moved, 2)} Å ({sample['strain_field']})"
+    return f"{fixed(sample['strain_kcal'], 1)} kcal/mol{share}{moves}"
 
 
 @lru_cache(maxsize=64)

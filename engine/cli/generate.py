@@ -15,7 +15,7 @@ from engine.cli import terminal as cli
 from engine.cli.entries import MOLECULES_HELP, read_molecules, show_entries
 from engine.cli.text import BINS, READER, form_of
 from engine.errors import DriftscopeError, shown
-from engine.figures.words import counted
+from engine.figures.words import counted, fixed
 from engine.lp_records import DEFAULT_LP, LPS, NO_LP, GuardSettings, full_name, guard_checks
 from engine.models.registry import ModelEntry, load_registry
 from engine.paths import STATIC
@@ -273,7 +273,9 @@ def generate(
         judged = [sample.check for sample in generation.samples]
         sums = [f"{sum(getattr(check, word) for check in judged)} {word}" for word in ("passed", "decodes", "clean")]
         setting = [f"{name} {written[name]}" for name in ("model", "lp", "backend", "device", "threads")]
-        spent = f"{written['tokens']:,} tokens ({written['forced_tokens']:,} forced) in {written['decode_s']:.2f} s"
+        spent = (
+            f"{written['tokens']:,} tokens ({written['forced_tokens']:,} forced) in {fixed(written['decode_s'], 2)} s"
+        )
         cli.note(f"of {len(judged)}: {', '.join(sums)}; {spent}; {', '.join(setting)}")
     for text in generation.counters.notes:
         cli.note(text)

@@ -25,6 +25,7 @@ from engine.comparing.measures import BY_NAME, has_samples
 from engine.errors import DriftscopeError, nearest, one_line
 from engine.lp_records import LPS, full_name
 from engine.records import VerdictName
+from engine.store.columns import rows_of
 from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG, TRACE
 from engine.user_files import read_text
@@ -95,11 +96,12 @@ def ask_question(
     if not io.is_json and not is_csv:
         return write_answer(store, key, ids or [], options)
     answered = ask(store, key, ids or [], options)
-    tables = {name: table.to_pylist() for name, table in answered.tables.items()}
+    tables = {name: list(rows_of(table)) for name, table in answered.tables.items()}
     main = tables.pop("main")
     if is_csv:
-        rows = [answered.tables["main"].column_names, *(row.values() for row in main)]
-        csv.writer(sys.stdout, lineterminator="\n").writerows(rows)
+        writer = csv.DictWriter(sys.stdout, answered.tables["main"].column_names, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(main)
         return 0
     columns = {name: {"unit": column.unit, "help": column.help} for name, column in question.COLUMNS.items()}
     return cli.emit_json({"answer": answered.answer, "rows": main, "tables": tables, "columns": columns})
@@ -123,10 +125,10 @@ def figures_of(store: Store, entries: Sequence[Entry]) -> dict[str, dict[str, di
     """By run and measure: the value, and how it compares with that of the first, the control."""
     from engine.questions import ask
 
-    figures: dict[str, dict[str, dict[str, Any]]] = {entry.id: {name: {} for name in BY_NAME} for entry in entries}
+    figures: dict[Any, dict[Any, dict[str, Any]]] = {entry.id: {name: {} for name in BY_NAME} for entry in entries}
     control, *tests = figures
     for first in range(0, len(tests) or 1, 40):  # a card takes no more tests
-        for row in ask(store, "compare_figures", [control, *tests[first:][:40]]).tables["main"].to_pylist():
+        for row in rows_of(ask(store, "compare_figures", [control, *tests[first:][:40]]).tables["main"]):
             figures[row["run"]][row["measure"]] = row
     return figures
 
@@ -177,10 +179,10 @@ def compare_traces(io: cli.Io, control: str = CONTROL, test: str = TEST) -> int:
             "test": ids[1],
             "work": dict(zip(("control", "test"), families["facts"]["work_side"].to_pylist(), strict=True)),
             "difference_us": sum(families["main"]["difference_us"].to_pylist()),
-            "families": families["main"].to_pylist(),
-            "calls": families["calls"].to_pylist(),
-            "figures": launches["main"].to_pylist(),
-            "kernels": kernels["main"].to_pylist(),
+            "families": list(rows_of(families["main"])),
+            "calls": list(rows_of(families["calls"])),
+            "figures": list(rows_of(launches["main"])),
+            "kernels": list(rows_of(kernels["main"])),
             "notes": families["notes"]["note"].to_pylist(),
         }
     )

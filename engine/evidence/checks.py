@@ -10,7 +10,7 @@ from typing import Any, get_args
 from engine.chem.enriched import described
 from engine.chem.smiles import parse_smiles
 from engine.evidence.claims import Claim, load_claims, pretty
-from engine.figures.words import percent
+from engine.figures.words import fixed, percent
 from engine.lp.constraint import build_constraint
 from engine.lp_records import DEFAULT_PLACEHOLDER, lp_record
 from engine.models.shipped import VOCAB_ROWS
@@ -152,7 +152,7 @@ def drift(claim: Claim, rows: Rows) -> Finding:
     phrases = [
         f"{row.blocks:,} blocks of stored texts under {row.tokenizer} with {row.placeholder}: "
         f"{row.junk_prone:,} with tokens left over, {row.exact:,} that fit, {row.cut:,} that are cut, drift from "
-        f"{min(row.histogram):+d} to {max(row.histogram):+d}, {row.mean_distance:.2f} tokens off on average."
+        f"{min(row.histogram):+d} to {max(row.histogram):+d}, {fixed(row.mean_distance, 2)} tokens off on average."
         for row in ((summary,) if usual is summary else (summary, usual))
     ]
     reason = f"{' In place of: '.join(phrases)} {check['figure'].capitalize()}: {pretty(measured)}{reported(claim)}."

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from engine.errors import one_line, shown
-from engine.figures.words import number, shortened
+from engine.figures.words import number, short_percent, shortened
 
 Row = Mapping[str, Any]
 MOST_CELL = 90  # characters of a text in a table; the longest run id has 83
@@ -44,7 +44,8 @@ def rows_lines(rows: Sequence[Row], columns: str = "") -> Iterator[str]:
         texts = [cell(row.get(part), 10_000) for row in rows]
         if whole:  # 1 of 4 -> 25.0%
             has_share = [bool(text and row[whole]) for row, text in zip(rows, texts, strict=True)]
-            texts = [f"{row[part] / row[whole]:.1%}" if has else "" for row, has in zip(rows, has_share, strict=True)]
+            pairs = zip(rows, has_share, strict=True)
+            texts = [short_percent(row[part] / row[whole]) if has else "" for row, has in pairs]
         if any(texts):
             table[part] = texts
     for name in list(table)[:-1]:

@@ -1,6 +1,7 @@
 """Figures as texts: three significant digits, one way each for shares, times, ratios, counts, lists and intervals.
 
-A figure that is not known reads ``–``. Texts are plain; pages escape what needs it.
+There is one rounding, ``rounded``, for whatever a reader sees, half away from zero: 31.25 % is 31.3 % in a sentence, a
+table, a chart and a terminal. A figure that is not known reads ``–``. Texts are plain; pages escape what needs it.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,6 +17,31 @@ if TYPE_CHECKING:
 
 UNKNOWN = "–"
 _UNIT_CHARACTERS = " %×Åµabcdefghijklmnopqrstuvwxyz"
+_EXACT = Context(prec=400, rounding=ROUND_HALF_UP)  # a float has up to 309 digits before its point
+_TIE_DIGITS = 6
+
+
+def rounded(value: float, decimals: int = 0) -> float:
+    """To so many decimals, half away from zero: 31.25 to 31.3, -0.25 to -0.3.
+
+    A float seldom is the tie that it was written as: 2.675 lies below it, 100 * 0.0615 above. What is below a tie by
+    less than a millionth of the last digit counts as the tie, which is more than sums and quotients err by, and less
+    than a share of up to 100,000 can be off it: those are rounded as the fractions that they are."""
+    if not math.isfinite(value):
+        return value
+    unit = Decimal(1).scaleb(-decimals)
+    size = _EXACT.quantize(_EXACT.add(Decimal(abs(float(value))), unit.scaleb(-_TIE_DIGITS)), unit)
+    return math.copysign(float(size), value) + 0.0  # no -0
+
+
+def to_digits(value: float, digits: int) -> float:
+    """To so many significant digits."""
+    return rounded(value, digits - 1 - Decimal(value).adjusted()) if math.isfinite(value) else value
+
+
+def fixed(value: float, decimals: int) -> str:
+    """``1,234.50``, ``−0.25``"""
+    return f"{rounded(value, decimals):,.{decimals}f}".replace("-", "−")
 
 
 def number(value: int | float | None) -> str:
@@ -26,18 +53,26 @@ def number(value: int | float | None) -> str:
     size = abs(value)
     if math.isinf(size):
         digits = "∞"
-    elif size >= 99.95 or size == 0:
-        digits = f"{size:,.0f}"
-    elif size >= 0.0009995:
-        digits = f"{size:.1f}" if size >= 9.995 else f"{size:.2f}" if size >= 0.9995 else f"{size:.3f}"
+    elif size == 0:
+        digits = "0"
+    elif rounded(size, 7) < 0.0009995:
+        digits = f"{to_digits(size, 2):.1e}"
     else:
-        digits = f"{size:.1e}"
+        digits = _three_digits(size)
     return f"−{digits}" if value < 0 else digits
+
+
+def _three_digits(size: float) -> str:
+    """``0.123``, ``1.23``, ``12.3``, ``1,234``"""
+    for decimals, end in ((3, 1), (2, 10), (1, 100)):
+        if rounded(size, decimals) < end:
+            return fixed(size, decimals)
+    return fixed(size, 0)
 
 
 def significant(value: float, digits: int = 6) -> str:
     """Of any size, as it was logged: ``−31.5``, ``1e+16``"""
-    return f"{value:.{digits}g}".replace("-", "−", int(value < 0))
+    return f"{to_digits(value, digits):.{digits}g}".replace("-", "−", int(value < 0))
 
 
 def signed(value: float) -> str:
@@ -47,7 +82,7 @@ def signed(value: float) -> str:
 
 def whole(value: float | None) -> str:
     """A count that may not be known, or a mean of counts without its decimals."""
-    return UNKNOWN if value is None or math.isnan(value) else number(round(value))
+    return UNKNOWN if value is None or math.isnan(value) else number(int(rounded(value)))
 
 
 def large(value: float | None) -> str:
@@ -69,19 +104,40 @@ def hundredths(share: float) -> str:
     elif 99.95 <= size < 100:
         digits = ">99.9"
     else:
-        digits = f"{size:,.0f}" if size in (0, 100) else f"{size:,.1f}"
+        digits = fixed(size, 0 if size in (0, 100) else 1)
     return f"−{digits}" if share < 0 else digits
+
+
+def short_percent(share: float) -> str:
+    """A cell of a terminal's table: ``31.3%``, always with its decimal."""
+    return f"{fixed(100 * share, 1)}%".replace("−", "-")
 
 
 def points(difference: float) -> str:
     """A difference of shares: ``+0.4 points``"""
-    tenths = round(1_000 * difference)
-    return f"{'+' if tenths > 0 else '−' if tenths < 0 else ''}{abs(tenths) / 10:,.1f} points"
+    hundred_times = fixed(100 * difference, 1)
+    return f"{'+' if rounded(100 * difference, 1) > 0 else ''}{hundred_times} points"
 
 
 def times(ratio: float | None) -> str:
     """``2.62×``"""
     return UNKNOWN if ratio is None else f"{number(ratio)}×"
+
+
+def speed(ratio: float | None, ends: tuple[float, float] | None = None) -> str:
+    """Of a test's time over its control's, as speed is told everywhere: ``4.40× faster (4.34–4.46)`` of 0.227, and
+    ``slower by 1.20×`` of 1.2. ``ends`` are those of the ratio's interval."""
+    if not ratio or math.isinf(ratio):
+        return UNKNOWN
+    is_faster = ratio < 1
+    size = times(1 / ratio if is_faster else ratio)
+    text = f"{size} faster" if is_faster else f"slower by {size}"
+    if size == times(1.0):
+        text = "as fast"
+    if ends is None or not all(ends):
+        return text
+    low, high = sorted(1 / end for end in ends) if is_faster else ends
+    return f"{text} ({span(low, high)})"
 
 
 def seconds(value: float | None) -> str:
@@ -111,7 +167,7 @@ def duration(value: float) -> str:
     Below ten seconds it has three digits."""
     if math.isinf(value):
         return "never"
-    total = round(value)
+    total = int(rounded(value))
     if total < 90:
         return f"{total} s" if value >= 9.995 or abs(value - total) < 0.005 else seconds(value)
     if total < 3_600:

@@ -141,8 +141,9 @@ def effective_words(estimate: Estimate, samples: int) -> str:
 
 def nat(value: float) -> str:
     """Two decimals tell enough of a logarithm."""
-    rounded = round(value, 2) or 0.0
-    return words.number(rounded) if abs(rounded) >= 10 else f"{rounded:.2f}".replace("-", "−") if rounded else "0"
+    if not (rounded := words.rounded(value, 2)):
+        return "0"
+    return words.number(rounded) if abs(rounded) >= 10 else words.fixed(rounded, 2)
 
 
 @computed_once(MOST_KEPT)

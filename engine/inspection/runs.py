@@ -80,13 +80,12 @@ def runs_with_samples(store: Store) -> list[RunFacts]:
 
 def run_facts(store: Store, run_id: str) -> RunFacts:
     """One run by its id, its label or any part of its id that no other has."""
-    entry = store.entry(run_id)
-    if SAMPLES.name not in entry.parts:
-        raise without_samples(entry, "look into")
-    return facts_of(entry)
+    return facts_of(store.entry(run_id))
 
 
 def facts_of(entry: Entry) -> RunFacts:
+    if SAMPLES.name not in entry.parts:
+        raise without_samples(entry, "look into")
     columns = {field.name: run_value(entry, field.name) for field in fields(RunFacts) if field.name in RUNS.names}
     facts = {
         "model": model_name(entry.row),

@@ -15,6 +15,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from engine.figures.words import fixed, short_percent
 from engine.user_files import parsed_json
 
 PartState = Literal["running", "done", "there", "failed"]  # there: the file was imported before
@@ -33,7 +34,7 @@ def telling(path: Path | None, *, is_shown: bool) -> Iterator[Say]:
             return
         told_s = time.monotonic()
         if is_shown and text:
-            share = f"{min(max(values['work'], 0.0), 1.0):.0%} " if "work" in values else ""
+            share = f"{fixed(100 * min(max(values['work'], 0.0), 1.0), 0)}% " if "work" in values else ""
             sys.stderr.write(f"\r{share}{text}\033[K")
             sys.stderr.flush()
         if file is not None and values:
@@ -99,10 +100,10 @@ class PartProgress:
         return self.seconds * (1 - self.work) / here if here > 0 and self.seconds > 0 else None
 
     def words(self) -> str:
-        left = f", {self.seconds_left:,.0f} s left" if self.seconds_left is not None and self.work < 1 else ""
+        left = f", {fixed(self.seconds_left, 0)} s left" if self.seconds_left is not None and self.work < 1 else ""
         counts = (("passed", self.passes), ("decode", self.decodes), ("clean", self.clean))
-        rates = ", ".join(f"{count / max(self.done, 1):.1%} {name}" for name, count in counts)
-        return f"{self.done}/{self.samples} samples, {self.samples_a_second:,.1f} samples/s{left}, {rates}"
+        rates = ", ".join(f"{short_percent(count / max(self.done, 1))} {name}" for name, count in counts)
+        return f"{self.done}/{self.samples} samples, {fixed(self.samples_a_second, 1)} samples/s{left}, {rates}"
 
 
 _NAMES = {field.name for field in fields(PartProgress)}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import FileError
-from engine.figures.words import counted, percent, precision_name, shortened
+from engine.figures.words import counted, fixed, percent, precision_name, shortened, significant
 from engine.inspection.memo import computed_once
 from engine.logits.causes import positions_in_words
 from engine.logits.health import check_values
@@ -101,16 +101,18 @@ def parity_sentences(parity: Parity) -> list[str]:
     else:
         # Decimal digits to which the values agree, by the root mean square of their differences.
         digits = counted(max(0, min(MOST_DIGITS, math.floor(-math.log10(relative or 1)))), "digit")
-        rank = "" if agreed["rank"] is None else f", rank correlation {agreed['rank']:.4f}"
+        rank = "" if agreed["rank"] is None else f", rank correlation {fixed(agreed['rank'], 4)}"
         top = "" if agreed["top_1"] is None else f"; same largest value in {percent(agreed['top_1'])} of the entries"
-        most = f"{mean:.2g} on average and {agreed['max_difference']:.2g} at most"
+        most = f"{significant(mean, 2)} on average and {significant(agreed['max_difference'], 2)} at most"
         sentences = [f"{names} agree to about {digits}: {pairs} differ by {most}{rank}{top}."]
         if abs(agreed["shift"]) >= 0.9 * mean:
             sentences[0] += f" Nearly all of that is a shift of {agreed['shift']:+.2g}, which changes no probability."
     if first is not None:
         location = f"checkpoint {first['checkpoint']}, token {first['token_idx']:,}"
         explained = f"their precision explains {parity['tolerance']:g}"
-        sentences.append(f"First divergence: {location}, relative difference {first['relative']:.2g}; {explained}.")
+        sentences.append(
+            f"First divergence: {location}, relative difference {significant(first['relative'], 2)}; {explained}."
+        )
     elif relative is not None:
         limit = parity["tolerance"]
         sentences.append(f"No divergence: no relative difference is over {limit:g}, which precision explains.")

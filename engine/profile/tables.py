@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from engine.errors import FileError, shown
 from engine.figures.statistics import quotient
-from engine.figures.words import counted, listed
+from engine.figures.words import counted, fixed, listed
 from engine.profile.families import HOST_WORK, PROFILER, Families, short_name
 from engine.store.schema import TRACE_OPS
 from engine.user_files import open_file
@@ -67,14 +67,14 @@ def read_table(path: Path, trace_id: str, families: Families) -> tuple[dict[str,
         more = [f"{len(names) - MOST_NAMES:,} more"] if len(names) > MOST_NAMES else []
         warnings.append(
             f"{counted(len(names), 'name')} may be spans, not kernels, and left out of the work: "
-            f"{listed(names[:MOST_NAMES] + more)} ({sum(op['total_ns'] for op in unclear) / 1e6:,.0f} ms); "
+            f"{listed(names[:MOST_NAMES] + more)} ({fixed(sum(op['total_ns'] for op in unclear) / 1e6, 0)} ms); "
             "a kernel among them needs a rule of your own"
         )
     spans = [op["total_ns"] for op in operations if (op["side"], op["family"]) == ("mark", PROFILER)]
     if work == "device" and 0 < max(spans, default=0) < total:
         warnings.append(
-            f"the kernels' {total / 1e6:,.0f} ms are more than the profiler's own {max(spans) / 1e6:,.0f} ms: they "
-            "overlap, or some of them are spans"
+            f"the kernels' {fixed(total / 1e6, 0)} ms are more than the profiler's own "
+            f"{fixed(max(spans) / 1e6, 0)} ms: they overlap, or some of them are spans"
         )
     figures: dict[str, Any] = {
         "form": "table",

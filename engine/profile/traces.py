@@ -1,13 +1,16 @@
 """Traces of the store as questions read them: sums per family, passes, and what to know before any figure.
 
-Work is what devices did, or where a trace has no device, what operators did without those inside them. What a trace
-does not know is None, never 0. Ratios are test over control; a trace alone is its own test.
+Work is what devices did, or where a trace has no device, what operators did without those inside them. What was done
+before the first pass, such as packing weights, is done once and stands apart: it is no work of the passes, and is
+divided by nothing. Where a trace marks no pass, that is not known. An operator that mostly waits for others inside it,
+as ``aten::linear`` does for ``aten::addmm``, wraps them, and is no call of its own; of a family of wrappers alone each
+counts. What a trace does not know is None, never 0. Ratios are test over control; a trace alone is its own test.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,17 +19,25 @@ import numpy.typing as npt
 from engine.decode.steps import PREFIX, STEP
 from engine.errors import StoreError
 from engine.figures.statistics import quotient
+from engine.figures.words import fixed, speed
 from engine.store.entries import Entry, entry_names
-from engine.store.schema import TRACE_OPS
+from engine.store.schema import TRACE_MARKS, TRACE_OPS, TRACE_TIMELINE
 from engine.store.store import Store
 
 COMPUTE = ("attention", "gemm")  # what the reports call real compute; all other work is overhead to them
 PERS = {"per token": "tokens", "whole traces": "", "per sample": "samples", "per pass": "forward_passes"}
 WINDOW = 0.02  # two traces with tokens that differ by less cover as much
 SQL = """
-SELECT trace_id, side, family, sum(calls)::BIGINT AS calls, sum(coalesce(self_us, total_us)) AS us,
-       sum(launched)::BIGINT AS launched, sum(delay_us) AS delay_us
+SELECT trace_id, side, family,
+       coalesce(sum(calls) FILTER (coalesce(self_us, total_us) >= total_us / 2), sum(calls))::BIGINT AS calls,
+       sum(coalesce(self_us, total_us)) AS us, sum(launched)::BIGINT AS launched, sum(delay_us) AS delay_us
 FROM trace_ops GROUP BY ALL ORDER BY trace_id, side, family
+"""
+FIRST_PASS = "SELECT min(start_us) AS first_us FROM trace_marks WHERE name = $step AND family = 'annotation'"
+# To a bin of the timeline: of the one in which the first pass begins, the part before it.
+BEFORE = """
+SELECT side, family, sum(busy_us * least(1, ($first_us - start_us) / width_us)) AS us
+FROM trace_timeline WHERE start_us < $first_us GROUP BY ALL ORDER BY us DESC
 """
 OUTSIDE = "outside the passes"
 PHASES = ("template", "prefill", "forward", "constraint", "sample", "other", OUTSIDE)
@@ -59,14 +70,27 @@ NOTHING = Totals(0, 0.0)
 class Trace:
     entry: Entry
     name: str
-    families: Mapping[tuple[str, str], Totals]  # by side and family
+    families: Mapping[tuple[str, str], Totals]  # by side and family, from the first pass on
     work_side: str  # device or host
     delay_us: float | None  # mean, from launch to kernel
+    first_us: float = 0.0  # where the first pass begins
+    before_us: Mapping[tuple[str, str], float] = field(default_factory=dict)  # time before that, by side and family
 
     @property
     def is_whole(self) -> bool:
         """False for a reported trace: the report names some operations only."""
         return self.entry.row.get("origin") != "reported"
+
+    @property
+    def span_us(self) -> float | None:
+        """By the clock, from the first pass on."""
+        span = self.known("span_us")
+        return None if span is None else span - self.first_us
+
+    @property
+    def work_before_us(self) -> dict[str, float]:
+        """By family, what was done before the first pass, the most first."""
+        return {family: us for (side, family), us in self.before_us.items() if side == self.work_side}
 
     @property
     def has_calls(self) -> bool:
@@ -92,12 +116,26 @@ def traces_of(store: Store, entries: Sequence[Entry]) -> tuple[Trace, Trace]:
             raise StoreError(f"{entry.id} has no table of operations", "Look at it with `verify`, or add it again")
     for entry in (entries[0], entries[-1]):
         of_entry = [row for row in rows if row["trace_id"] == entry.id]
-        families = {(row["side"], row["family"]): Totals(row["calls"], row["us"]) for row in of_entry}
+        first_us, before_us = before_the_first_pass(store, entry)
+        families = {}
+        for row in of_entry:
+            key = row["side"], row["family"]
+            families[key] = Totals(row["calls"], max(0.0, row["us"] - before_us.get(key, 0.0)))
         side = "device" if any(side == "device" for side, _ in families) else "host"
         work = [row for row in of_entry if row["side"] == side]
         launched, delay = (sum(row[column] or 0 for row in work) for column in ("launched", "delay_us"))
-        traces.append(Trace(entry, names[entry.id], families, side, quotient(delay, launched)))
+        traces.append(Trace(entry, names[entry.id], families, side, quotient(delay, launched), first_us, before_us))
     return traces[0], traces[1]
+
+
+def before_the_first_pass(store: Store, entry: Entry) -> tuple[float, dict[tuple[str, str], float]]:
+    """When the first pass begins, and the work before it by side and family; 0 and none where no pass is marked."""
+    if not {TRACE_MARKS.name, TRACE_TIMELINE.name} <= entry.parts.keys():
+        return 0.0, {}
+    (row,) = store.table(FIRST_PASS, {"step": STEP}, of=[entry.id]).to_pylist()
+    first_us = row["first_us"] or 0.0
+    work = store.table(BEFORE, {"first_us": first_us}, of=[entry.id]).to_pylist()
+    return first_us, {(row["side"], row["family"]): row["us"] for row in work if row["us"] > 0}
 
 
 def split_us(control: Totals, test: Totals, per: tuple[float, float] = (1.0, 1.0)) -> tuple[float, float]:
@@ -113,13 +151,15 @@ def split_us(control: Totals, test: Totals, per: tuple[float, float] = (1.0, 1.0
 
 
 def pair_row(control: Totals, test: Totals, per: Mapping[str, tuple[float | None, float | None]]) -> dict[str, Any]:
-    """Columns of both, each with its ratio; ``per`` has more, such as {"us_a_token": (256, 339)}."""
+    """Columns of both, each with its ratio, of times in words too. ``per`` has more: {"us_a_token": (256, 339)}."""
     pairs = {"calls": (control.calls, test.calls), "total_us": (control.us, test.us)}
     columns: dict[str, Any] = {**pairs, "mean_us": (control.mean_us, test.mean_us)}
     columns |= {name: (quotient(control.us, first), quotient(test.us, second)) for name, (first, second) in per.items()}
     row: dict[str, Any] = {}
     for name, (first, second) in columns.items():
         row |= {f"{name}_control": first, f"{name}_test": second, f"{name}_ratio": quotient(second, first)}
+        if name != "calls":
+            row[f"{name}_speed"] = speed(quotient(second, first))
     by_calls, by_mean = split_us(control, test)
     return row | {"difference_us": test.us - control.us, "by_calls_us": by_calls, "by_mean_us": by_mean}
 
@@ -173,7 +213,8 @@ def cautions(control: Trace, test: Trace) -> Iterator[str]:
             yield f"They ran on different devices: {control.name} on {devices[0]}, {test.name} on {devices[1]}."
         control_tokens, test_tokens = control.known("tokens"), test.known("tokens")
         if control_tokens and test_tokens and abs(test_tokens / control_tokens - 1) > WINDOW:
-            yield f"They cover {control_tokens:,.0f} and {test_tokens:,.0f} tokens: compare per-token figures."
+            counts = f"{fixed(control_tokens, 0)} and {fixed(test_tokens, 0)}"
+            yield f"They cover {counts} tokens: compare per-token figures."
     reported = [name for name, row in rows.items() if row.get("origin") == "reported"]
     if reported:
         yield f"{' and '.join(reported)}: as a report states it, which names some operations only; not measured here."

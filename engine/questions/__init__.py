@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from engine.comparing.measures import has_samples, run_names
 from engine.errors import DriftscopeError, nearest, shown
+from engine.figures.words import counted
 from engine.inspection.memo import Memo
 from engine.models.registry import load_registry
 from engine.questions.question import Answered, Kind, Option, Question
@@ -68,12 +69,14 @@ def question_of(key: str) -> Question:
 def ask(store: Store, key: str, ids: Sequence[str], chosen: Mapping[str, Any] | None = None) -> Answered:
     """The answer, computed once for the same entries and options. ``chosen`` has options by name, also as texts."""
     question = question_of(key)
-    entries = entries_of(store, question.OF.kind, ids)
-    options = options_of(question, store, entries, chosen or {})
     least, most = question.OF.least, question.OF.most
-    if not least <= len(entries) <= most:
-        expected = str(least) if least == most else f"{least} to {most}"
-        raise QuestionError(f"{question.TITLE!r} is asked of {expected} {question.OF.kind}s, not {len(entries)}", "")
+    entries = entries_of(store, question.OF.kind, ids) if most else []
+    count = len(entries) if most else len(ids)
+    if not least <= count <= most:
+        expected = counted(most, question.OF.kind)
+        expected = expected if least == most else f"{least} to {expected}"
+        raise QuestionError(f"{question.TITLE!r} is asked of {expected}, not {count}", "")
+    options = options_of(question, store, entries, chosen or {})
     # An entry's files never change, but its owner may rename it.
     entry_keys = tuple((entry.files.where, entry.key, hash(repr(entry.row))) for entry in entries)
     depends = getattr(question, "depends", lambda *_: None)(store, entries, options)

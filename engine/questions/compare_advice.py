@@ -30,7 +30,7 @@ from engine.decode.plan import PRESETS
 from engine.errors import DriftscopeError
 from engine.figures import statistics
 from engine.figures.statistics import LEAST_MOLECULES, Array, Interval, Sums, interval, quotient
-from engine.figures.words import angstrom, counted, duration, listed, percent, seconds, times, with_interval
+from engine.figures.words import angstrom, counted, duration, fixed, listed, percent, seconds, times, with_interval
 from engine.inspection.lp_cost import known_cost
 from engine.lp_records import FORMER, LPS, NO_LP, full_name, guard_words, split_cleanup, stored_lp
 from engine.models.registry import load_registry
@@ -411,7 +411,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         f"{listed(missing)}: not measured." if missing else "",
         f"Usable answers: not all are judged, python -m engine judge {unjudged[0]} does it." if unjudged else "",
         f"Other settings: all of this is for {setting_words(setting)}. The gain depends on batch, device and size.",
-        f"Other load on the machine: the same work took up to {max(spreads):.2f} times as long in another run."
+        f"Other load on the machine: the same work took up to {fixed(max(spreads), 2)} times as long in another run."
         if spreads
         else "Other load on the machine: each LP has one wall time; intervals are over molecules alone.",
         f"Other molecules: these are {units} of {listed(list(map(str, sizes)), 'to')} heavy atoms." if sizes else "",

@@ -9,16 +9,16 @@ references, so COV-R is low there; published figures use other references and mo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from engine.comparing.evaluation import EvaluationRequest, evaluate_run, is_computed
+from engine.comparing.evaluation import Evaluation, EvaluationRequest, evaluate_run, is_computed
 from engine.comparing.measures import has_samples, run_names
 from engine.errors import RunError
 from engine.figures.coverage_metrics import DRUG_LIKE_ANG, FIGURES, SMALL_ANG, THRESHOLDS_ANG, SetFigures
-from engine.figures.statistics import LEAST_MOLECULES, Array, Bootstrap, Interval
+from engine.figures.statistics import LEAST_MOLECULES, Bootstrap, Interval
 from engine.figures.words import listed, percent, points, span
 from engine.questions.question import Chart, Column, NeedsWork, Of, Option, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry
@@ -79,43 +79,63 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     if not measured:
         raise RunError("none of these runs has samples, so nothing can be evaluated", "Choose a measured run")
     request = request_of(store, options)
-    missing = [entry.id for entry in measured if not is_computed(store, entry, request)]
-    if missing:
-        name = options["evaluation_references"]
-        more = [] if name == ETKDG else ["--references", name]
-        problem = f"{len(missing)} of {len(measured)} runs are not evaluated against these references yet"
-        raise NeedsWork(problem, *(["evaluate", run_id, *more] for run_id in missing))
+    check_computed(store, measured, request)
     rows: list[dict[str, Any]] = []
     curves: list[dict[str, Any]] = []
-    first: dict[str, Array] = {}  # of the control, by SMILES: COV-R of each molecule
+    control: dict[str, float] | None = None
+    side = list(SIDES).index(options["coverage_side"])
     for entry in measured:
         result = evaluate_run(store, entry.id, request, workers=1)
-        cov_r = {s: m.figures[0] for s, m in zip(result.smiles, result.run.molecules, strict=True) if m is not None}
-        mean = interval_of(np.array(list(cov_r.values())))
-        first = first or cov_r
-        both = [smiles for smiles in cov_r if smiles in first]
-        gap = interval_of(np.array([cov_r[smiles] - first[smiles] for smiles in both]))
         head = {"run": entry.id, "name": names[entry.id]}
-        row = head | {"missing_rule": "skip", **figures_row(result.figures), "low": mean.low, "high": mean.high}
-        if entry is not measured[0]:
-            row |= {"difference": gap.value, "difference_low": gap.low, "difference_high": gap.high}
-        row |= {"samples": result.run.samples, "asked": result.asked, "references": result.references}
-        rows.append(row | {"without_references": result.without_references, "incomplete": result.run.incomplete})
+        cov_r = cov_r_of(result)
+        rows.append(head | run_row(result, cov_r, control))
+        control = cov_r if control is None else control
         if result.figures.missing:
             zero = evaluate_run(store, entry.id, request_of(store, options, rule="zero"), workers=1)
             rows.append(head | {"missing_rule": "zero", **figures_row(zero.figures)})
-        for name, figures in ((names[entry.id], result.figures), (BASELINE, result.baseline)):
-            if figures is None:
-                continue
-            if name == BASELINE:
-                rows.append({**head, "name": f"{head['name']}: {BASELINE}", **figures_row(figures)})
-            shares = figures.curves[list(SIDES).index(options["coverage_side"])]
-            curves += [
-                {**head, "name": name, "is_baseline": name == BASELINE, "threshold": threshold, "share": float(share)}
-                for threshold, share in zip(THRESHOLDS_ANG, shares, strict=True)
-                if np.isfinite(share)
-            ]
-    return {"main": rows_table(rows), "curves": rows_table(curves)}
+        curves += curve_rows(head, result.figures, side)
+        if result.baseline is not None:
+            rows.append(head | {"name": f"{head['name']}: {BASELINE}", **figures_row(result.baseline)})
+            curves += curve_rows(head | {"name": BASELINE}, result.baseline, side)
+    without = [names[entry.id] for entry in entries if not has_samples(entry)]
+    notes = [{"note": f"Left out, without samples: {listed(without)}."}] if without else []
+    return {"main": rows_table(rows), "curves": rows_table(curves), "notes": rows_table(notes, ["note"])}
+
+
+def check_computed(store: Store, runs: Sequence[Entry], request: EvaluationRequest) -> None:
+    """NeedsWork where some of these are not evaluated yet."""
+    missing = [entry.id for entry in runs if not is_computed(store, entry, request)]
+    if missing:
+        more = ["--references", request.references.name] if request.references else []
+        problem = f"{len(missing)} of {len(runs)} runs are not evaluated against these references yet"
+        raise NeedsWork(problem, *(["evaluate", run_id, *more] for run_id in missing))
+
+
+def cov_r_of(result: Evaluation) -> dict[str, float]:
+    """By SMILES, of the molecules that have a conformer."""
+    pairs = zip(result.smiles, result.run.molecules, strict=True)
+    return {smiles: float(molecule.figures[0]) for smiles, molecule in pairs if molecule is not None}
+
+
+def run_row(result: Evaluation, cov_r: Mapping[str, float], control: Mapping[str, float] | None) -> dict[str, Any]:
+    """A run's figures. ``control`` is the first run's COV-R by SMILES, None for that run itself."""
+    row: dict[str, Any] = {"missing_rule": "skip", **figures_row(result.figures)}
+    if (mean := interval_of(list(cov_r.values()))) is not None:
+        row |= {"low": mean.low, "high": mean.high}
+    both = [smiles for smiles in cov_r if smiles in (control or {})]
+    if control and (gap := interval_of([cov_r[smiles] - control[smiles] for smiles in both])) is not None:
+        row |= {"difference": gap.value, "difference_low": gap.low, "difference_high": gap.high}
+    row |= {"samples": result.run.samples, "asked": result.asked, "references": result.references}
+    return row | {"without_references": result.without_references, "incomplete": result.run.incomplete}
+
+
+def curve_rows(head: dict[str, Any], figures: SetFigures, side: int) -> list[dict[str, Any]]:
+    """A share by threshold; without those that no molecule has."""
+    return [
+        {**head, "is_baseline": head["name"] == BASELINE, "threshold": threshold, "share": float(share)}
+        for threshold, share in zip(THRESHOLDS_ANG, figures.curves[side], strict=True)
+        if np.isfinite(share)
+    ]
 
 
 def figures_row(figures: SetFigures) -> dict[str, Any]:
@@ -124,11 +144,12 @@ def figures_row(figures: SetFigures) -> dict[str, Any]:
     return {name: columns[name] for name in kept}
 
 
-def interval_of(values: Array) -> Interval:
-    """A mean over molecules."""
-    if len(values) < LEAST_MOLECULES:
-        return Interval(float(values.mean()) if len(values) else float("nan"))
-    return Bootstrap(len(values)).ratio(values, np.ones_like(values)) or Interval(float("nan"))
+def interval_of(shares: Sequence[float]) -> Interval | None:
+    """A mean over molecules; None without any."""
+    values = np.array(shares, np.float64)
+    if 0 < len(values) < LEAST_MOLECULES:
+        return Interval(float(values.mean()))
+    return Bootstrap(len(values)).ratio(values, np.ones_like(values))
 
 
 def answer(tables: Tables, options: Options) -> str:
@@ -153,4 +174,4 @@ def answer(tables: Tables, options: Options) -> str:
     base = {percent(row["cov_r"]) for row in rows if row["name"].endswith(BASELINE) and row["cov_r"] is not None}
     lead = f"Mean COV-R at {options['evaluation_threshold']} against {options['evaluation_references']}: "
     lead += f"{'; '.join(parts)}." + (f" Clustered RDKit conformers: {listed(sorted(base))}." if base else "")
-    return answer_text([lead], notes)
+    return answer_text([lead], [*notes, *tables["notes"]["note"].to_pylist()])

@@ -1,15 +1,15 @@
 """Every figure of each run, as it is and as a ratio to the control's, with noise flagged.
 
-Ratios are test over control; "x faster" is the other way round. Marks are by 95 % bootstrap intervals over molecules,
-paired where the runs share them: ▲ better, ▼ worse, ◆ differs, ≈ within noise, = no difference, ± too close to call,
-? no interval. 5 % false positives are expected. What is counted once per run has a ratio and no interval. Choose a
-measure to see its ratios with their intervals. Figures that a report states have no samples, so there is no interval;
-machine, molecules and model may differ there.
+Ratios are test over control; of times, *faster* is control over test, and *slower by* test over control. Marks are by
+95 % bootstrap intervals over molecules, paired where the runs share them: ▲ better, ▼ worse, ◆ differs, ≈ within noise,
+= no difference, ± too close to call, ? no interval. 5 % false positives are expected. What is counted once per run has
+a ratio and no interval. Choose a measure to see its ratios with their intervals. Figures that a report states have no
+samples, so there is no interval; machine, molecules and model may differ there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ from engine.comparing.measures import (
 )
 from engine.comparing.paired import Compared, PairedRuns, compare_entries, samples_of
 from engine.figures.statistics import Interval, quotient
-from engine.figures.words import hundredths, listed, number, percent, span, times, whole
+from engine.figures.words import UNKNOWN, hundredths, listed, number, percent, span, speed, times, whole
 from engine.inspection.lp_cost import known_cost
 from engine.lp_records import NO_LP, UNKNOWN_LP, guard_words, stored_lp
 from engine.models.loading import sized
@@ -44,6 +44,11 @@ OPTIONS = (
     Option("table_all", False, "All figures", help="Also totals and counts"),
     Option("table_detail", "wall time per sample", "Measure", [m.words for m in MEASURES], help="Of the chart"),
 )
+SPEED_COLUMNS = {
+    "speed": Column("times faster", "×", "The control's time over the test's: below 1 the test is slower"),
+    "pace": Column("test against control", help="With its 95 % bootstrap interval over molecules"),
+    **dict.fromkeys(("speed_low", "speed_high"), Column(is_hidden=True)),
+}
 COLUMNS = {
     "name": Column("run"),
     "figure": Column("figure", is_pinned=True),
@@ -51,16 +56,19 @@ COLUMNS = {
     "value": Column("value", help="Of the whole run"),
     "low": Column("from", help="95 % interval of the value"),
     "high": Column("to"),
-    "ratio": Column("ratio", "×", "Test over control"),
+    "ratio": Column("ratio", "×", "Test over control, of the figure"),
     "ratio_low": Column("from", "×", "95 % bootstrap interval over molecules"),
     "ratio_high": Column("to", "×"),
+    **SPEED_COLUMNS,
     "difference_pairs": Column("difference", "", "Test less control, of the means per sample"),
     "mark": Column("mark", help="What the difference is worth"),
     "answers": Column("answers", help="Pairs of answers that the mark rests on"),
 }
 CHARTS = (
     Chart("points", "ratio", "name", "ratios", low="ratio_low", high="ratio_high", line_at=1, text="mark", log="x"),
-)
+    Chart("points", "speed", "name", "speeds", low="speed_low", high="speed_high", line_at=1, text="mark", log="x",
+          hover=("name", "pace")),
+)  # fmt: skip
 TABLES = ("side by side", "set-up", "runs")
 
 SIGNS = {
@@ -75,21 +83,10 @@ SETUP = (
 
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
-    control, names = entries[0], run_names(entries)
-    rows: list[dict[str, Any]] = []
-    more = {entry.id: of_samples(store, entry) for entry in entries}
-    for entry in entries:
-        paired = compare_entries(store, control, entry) if entry is not control else None
-        for measure in MEASURES:
-            row: dict[str, Any] = {"run": entry.id, "name": names[entry.id], "measure": measure.name}
-            row |= {"figure": measure.words, "unit": measure.unit, **figure_row(entry, measure, more[entry.id])}
-            if paired is not None:
-                first = next(r for r in rows if r["run"] == control.id and r["measure"] == measure.name)
-                row |= against(measure, control, entry, first["value"], row["value"], paired)
-            rows.append(row)
-    measured = {row["measure"] for row in rows if row["value"] is not None}
-    rows = [row for row in rows if row["measure"] in measured]
+    names = run_names(entries)
+    rows = figure_rows(store, entries, names)
     chosen = [row for row in rows if row["figure"] == options["table_detail"] and row.get("ratio") is not None]
+    speeds = [row | speed_columns(row) for row in chosen if BY_NAME[row["measure"]].is_time]
     runs = [
         {
             "run": e.id,
@@ -104,12 +101,32 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     ]
     return {
         "main": rows_table(rows, ["run", "name", "measure", "value", "ratio", "mark"]),
-        "ratios": rows_table(chosen),
+        "ratios": rows_table([] if speeds else chosen),
+        "speeds": rows_table(speeds),
         "side by side": rows_table(wide([r for r in rows if options["table_all"] or BY_NAME[r["measure"]].is_main])),
         "set-up": rows_table(set_up(entries, names)),
         "runs": rows_table(runs),
         "notes": rows_table([{"note": note} for note in notes(store, entries, names)], ["note"]),
     }
+
+
+def figure_rows(store: Store, entries: Sequence[Entry], names: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Every measure of every run, the control first; without measures that none of them has."""
+    control, rows = entries[0], list[dict[str, Any]]()
+    of_control: dict[str, float | None] = {}
+    for entry in entries:
+        more = of_samples(store, entry)
+        paired = compare_entries(store, control, entry) if entry is not control else None
+        for measure in MEASURES:
+            row: dict[str, Any] = {"run": entry.id, "name": names[entry.id], "measure": measure.name}
+            row |= {"figure": measure.words, "unit": measure.unit, **figure_row(entry, measure, more)}
+            if paired is None:
+                of_control[measure.name] = row["value"]
+            else:
+                row |= against(measure, control, entry, of_control[measure.name], row["value"], paired)
+            rows.append(row)
+    known = {row["measure"] for row in rows if row["value"] is not None}
+    return [row for row in rows if row["measure"] in known]
 
 
 def figure_row(entry: Entry, measure: Measure, of_samples: dict[str, Interval]) -> dict[str, Any]:
@@ -205,32 +222,51 @@ def has_template(entry: Entry) -> bool:
 
 
 def wide(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A row a figure, a column a run and, of tests, one for the ratio: ``0.14× (0.12–0.16) ▲``."""
+    """A row a figure, a column a run and, of tests, one for the ratio: ``0.92× (0.90–0.95) ▲``."""
     table: dict[str, dict[str, Any]] = {}
     runs = list(dict.fromkeys(row["run"] for row in rows))
     for row in rows:
         measure = BY_NAME[row["measure"]]
         unit = f" ({measure.unit})" if measure.unit else ""
         line = table.setdefault(row["measure"], {"figure": f"{measure.words}{unit}"})
-        value = (
-            hundredths(row["value"])
-            if measure.unit == "%" and row["value"] is not None
-            else (whole(row["value"]) if not measure.unit and not measure.whole else number(row["value"]))
-        )
-        line[row["name"]] = value + (" (hypothetical)" if row["origin"] == "hypothetical" else "")
+        line[row["name"]] = figure_words(row["value"], measure, row["origin"])
         if row["run"] != runs[0]:
-            line[f"{row['name']} vs control"] = ratio_words(row)
+            line[f"{row['name']} vs control"] = ratio_words(row, measure)
     return list(table.values())
 
 
-def ratio_words(row: dict[str, Any]) -> str:
-    """``0.14× (0.12–0.16) ▲``; the ratio over pairs too, where that of whole runs is outside its interval."""
-    ratio, mark = row.get("ratio"), row.get("mark") or ""
+def figure_words(value: float | None, measure: Measure, origin: str = "") -> str:
+    """Without its unit, which stands with the figure's name: ``45.3``"""
+    if measure.unit == "%":
+        text = UNKNOWN if value is None else hundredths(value)
+    elif measure.unit or measure.whole:
+        text = number(value)
+    else:
+        text = whole(value)
+    return text + (" (hypothetical)" if origin == "hypothetical" else "")
+
+
+def speed_columns(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a row with the ratio of a time, the same as speed, and in words."""
+    parts = {"speed": "ratio", "speed_low": "ratio_high", "speed_high": "ratio_low"}
+    low, high = row.get("ratio_low"), row.get("ratio_high")
+    columns: dict[str, Any] = {name: quotient(1.0, row.get(part)) for name, part in parts.items()}
+    return columns | {"pace": speed(row["ratio"], (low, high) if low and high else None)}
+
+
+def ratio_words(row: Mapping[str, Any], measure: Measure) -> str:
+    """``0.92× (0.90–0.95) ▲``, of times ``4.40× faster (4.34–4.46) ▲``; the ratio over pairs too, where that of whole
+    runs is outside its interval."""
+    ratio, sign = row.get("ratio"), SIGNS[row.get("mark") or ""]
     low, high, pairs = (row.get(f"ratio_{name}") for name in ("low", "high", "pairs"))
-    if ratio is None or low is None or high is None or mark == "same":
-        return f"{'' if ratio is None else times(ratio)} {SIGNS[mark]}".strip()
+    words = speed if measure.is_time else times
+    if ratio is None:
+        return sign
+    if low is None or high is None or row["mark"] == "same":
+        return f"{words(ratio)} {sign}".strip()
+    text = speed(ratio, (low, high)) if measure.is_time else f"{times(ratio)} ({span(low, high)})"
     inside = 0.995 * low <= ratio <= 1.005 * high
-    return f"{times(ratio)} ({'' if inside else f'pairs {times(pairs)}, '}{span(low, high)}) {SIGNS[mark]}".strip()
+    return f"{text}{'' if inside else f', pairs {words(pairs)}'} {sign}".strip()
 
 
 def set_up(entries: Sequence[Entry], names: dict[str, str]) -> list[dict[str, Any]]:
@@ -290,11 +326,10 @@ def size_notes(entries: Sequence[Entry]) -> list[str]:
 
 
 def pace_words(ratio: float | None, mark: str | None) -> str:
-    """``7.1× faster``, ``1.2× the time``"""
+    """``7.10× faster``, ``slower by 1.20× (within noise)``"""
     if ratio is None:
         return "time unknown"
-    words = f"{times(1 / ratio)} faster" if ratio < 1 else f"{times(ratio)} the time"
-    return words + ("" if mark in CLEAR else f" ({MARKS.get(mark or '', 'no interval')})")
+    return speed(ratio) + ("" if mark in CLEAR else f" ({MARKS.get(mark or '', 'no interval')})")
 
 
 def answer(tables: Tables, options: Options) -> str:
@@ -319,13 +354,10 @@ def against_words(run: str, control: str, name: str, rows: dict[tuple[str, str],
     if ratio is None:
         words = "has no time to compare"
     elif pace["mark"] in ("noise", "same", "doubtful"):
-        words = f"is about as fast as {name} ({times(ratio)} the time per sample, {MARKS[pace['mark']]})"
+        words = f"is about as fast as {name} ({speed(ratio)} per sample, {MARKS[pace['mark']]})"
     else:
-        ends = [low, high] if low and high else []
-        ends = sorted(1 / end for end in ends) if ratio < 1 else ends
-        words = f"is {times(1 / ratio)} faster" if ratio < 1 else f"takes {times(ratio)} the time"
-        words += f" per sample than {name}" if ratio < 1 else f" of {name} per sample"
-        words += f" (95 % CI {span(*ends)})" if ends else " (no interval)"
+        pace_text, _, ends = speed(ratio, (low, high) if low and high else None).partition(" (")
+        words = f"is {pace_text} per sample than {name}" + (f" (95 % CI {ends}" if ends else " (no interval)")
     parts = [words]
     for measure, verb in (
         ("usable_rate", "usable"),

@@ -20,7 +20,7 @@ from engine.chem.enriched import described
 from engine.chem.smiles import parse_smiles
 from engine.comparing.measures import has_samples, run_names
 from engine.errors import DriftscopeError
-from engine.figures.words import large, listed, number
+from engine.figures.words import fixed, large, listed, number
 from engine.inspection.runs import facts_of, number_format, run_tokenizer
 from engine.lp.constraint import Constraint, LpParameters, build_constraint
 from engine.lp.table import JUMP, KEEP, NEXT, NO_ID, STAY, SYMBOLS, Automaton
@@ -97,18 +97,18 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
 
 def answer(tables: Tables, options: Options) -> str:
     runs = tables["runs"].to_pylist()
-    fixed = [run for run in runs if run["masked"] is not None]
+    with_mask = [run for run in runs if run["masked"] is not None]
     sentences = []
-    if fixed:
-        most = max(fixed, key=lambda run: run["masked"])
+    if with_mask:
+        most = max(with_mask, key=lambda run: run["masked"])
         sentences.append(
             f"{most['name']} masks most: median {large(most['masked'])} entries per molecule, at "
-            f"{most['free_positions']:,.0f} FREE positions."
+            f"{fixed(most['free_positions'], 0)} FREE positions."
         )
         if most["dense_gb"] is not None:
             sentences.append(
                 f"A dense mask for its batch of {most['batch']} would take {number(most['dense_gb'])} GB "
-                f"(the reports' {REPORTED_GB:.1f} GB: 32 x 2,000 x 152,000 entries)."
+                f"(the reports' {fixed(REPORTED_GB, 1)} GB: 32 x 2,000 x 152,000 entries)."
             )
     if is_open := [run["name"] for run in runs if run["is_open"]]:
         sentences.append(f"Under {listed(is_open)} the model chooses how many positions there are.")

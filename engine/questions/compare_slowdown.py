@@ -1,8 +1,9 @@
-"""Wall time per sample, test over control, as the product of its factors.
+"""How much faster a test is per sample than the control, as the product of its factors.
 
-Each bar begins where the one above it ended, on a scale where factors add up; to the left is faster. It says how much,
-not why: that tokens and time multiply to the whole is algebra and holds for any two runs. More time per token may be a
-larger model, another batch or a busy machine. Passes are counted for a run as a whole, so their noise is not known.
+Of a faster test each factor is the control's over the test's, of a slower one the test's over the control's. Each bar
+begins where the one above it ended, on a scale where factors add up; to the right is faster. It says how much, not why:
+that tokens and time multiply to the whole is algebra and holds for any two runs. More time per token may be a larger
+model, another batch or a busy machine. Passes are counted for a run as a whole, so their noise is not known.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import math
 from collections.abc import Sequence
 
 from engine.comparing.measures import run_names
-from engine.figures.words import listed, percent, times
+from engine.figures.words import listed, percent, speed, times
 from engine.questions.compare_figures import size_notes
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry, is_profiled
@@ -33,13 +34,14 @@ COLUMNS = {
     "factor": Column("factor"),
     "control": Column("control"),
     "test": Column("test"),
-    "ratio": Column("ratio", "×", "Test over control"),
-    "end": Column("time per sample over the control's", "×"),
-    "share": Column("share", "%", "Of the whole ratio, on a scale where factors add up"),
+    "pace": Column("by this factor alone"),
+    "speed_end": Column("times faster per sample", "×", is_hidden=True),
+    "share": Column("share", "%", "Of the whole, on a scale where factors add up"),
+    **dict.fromkeys(("ratio", "start", "end", "bar", "speed", "speed_start"), Column(is_hidden=True)),
 }
 CHARTS = (
-    Chart("bars", "end", "bar", colour="name", low="start", text="ratio", log="x", line_at=1,
-          hover=("name", "factor", "control", "test", "ratio")),
+    Chart("bars", "speed_end", "bar", colour="name", low="speed_start", text="pace", log="x", line_at=1,
+          hover=("name", "factor", "control", "test", "pace")),
 )  # fmt: skip
 TABLES = ()
 
@@ -62,6 +64,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
             whole = ratio if is_whole else whole
             row = {"run": test.id, "name": names[test.id], "factor": name, "control": first, "test": other}
             row |= {"ratio": ratio, "start": start, "end": ratio if is_whole else start * ratio}
+            row |= {"speed": 1 / ratio, "speed_start": 1 / start, "speed_end": 1 / row["end"], "pace": speed(ratio)}
             row["bar"] = names[test.id] if is_whole else f"{names[test.id]}: {name}"
             row["share"] = math.log(ratio) / math.log(whole) if abs(math.log(whole)) > 1e-12 else None
             start = start if is_whole else start * ratio
@@ -83,9 +86,10 @@ def answer(tables: Tables, options: Options) -> str:
     for whole in (row for row in rows if row["factor"] == WHOLE[0]):
         factors = [row for row in rows if row["run"] == whole["run"] and row is not whole]
         most = max(factors, key=lambda row: row["share"] or 0)
-        product = " × ".join(f"{row['factor']} {times(row['ratio'])}" for row in factors)
+        way = "speed" if whole["speed"] > 1 else "ratio"  # as the pace is told: faster, or slower by
+        product = " × ".join(f"{row['factor']} {times(row[way])}" for row in factors)
         same_way = all((row["share"] or 0) >= 0 for row in factors) and abs(math.log(whole["ratio"])) > 0.02
         share = f", {percent(most['share'])} of it {most['factor']}" if same_way else ""
-        parts.append(f"{whole['name']}: {times(whole['ratio'])} the control's time per sample = {product}{share}.")
+        parts.append(f"{whole['name']} is {speed(whole['ratio'])} per sample = {product}{share}.")
     lines = parts or ["Choose two runs with known times and tokens."]
     return answer_text(lines, tables["notes"]["note"].to_pylist())

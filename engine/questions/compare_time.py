@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from engine.comparing.measures import run_names
-from engine.figures.words import listed, percent, seconds
+from engine.figures.words import fixed, listed, percent, seconds
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry
 from engine.store.store import Store
@@ -58,7 +58,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         elif wall_s is None:
             gaps.append({"name": name, "why": "the whole time is not known, so neither is what is left of it"})
         elif rest is not None and rest < -ROUNDING_S:
-            gaps.append({"name": name, "why": f"the parts exceed the wall time by {-rest:.2f} s"})
+            gaps.append({"name": name, "why": f"the parts exceed the wall time by {fixed(-rest, 2)} s"})
         elif missing:
             gaps.append({"name": name, "why": f"the rest includes what was not counted: {listed(missing)}"})
         if row.get("judging_s") is not None:

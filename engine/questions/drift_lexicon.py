@@ -16,7 +16,7 @@ from typing import Any
 
 from engine.chem.enriched import skeleton_of
 from engine.errors import DriftscopeError, visible
-from engine.figures.words import counted, percent
+from engine.figures.words import counted, fixed, percent
 from engine.inspection.runs import RunFacts, facts_of, number_format, placeholder_of, run_tokenizer
 from engine.inspection.sample import molecule_asked
 from engine.questions.question import Chart, Column, Of, Options, Tables, answer_text, rows_table
@@ -156,7 +156,7 @@ def answer(tables: Tables, options: Options) -> str:
     if measured := sum(row["tokens_with_p_raw"] for row in rows):
         mean = sum((row["mean_p_raw"] or 0) * row["tokens_with_p_raw"] for row in rows) / measured
         rare = sum(row["tokens_with_p_raw"] for row in rows if (row["mean_p_raw"] or 0) < RARE)
-        words += f" Mean probability before the LP: {mean:.2f}, over the {measured:,} tokens with stored steps; "
+        words += f" Mean probability before the LP: {fixed(mean, 2)}, over the {measured:,} tokens with stored steps; "
         words += f"{percent(rare / measured)} have a mean below {RARE:g}."
     partly = about["read"] < about["with_junk"]
     return answer_text([words], [f"Counted in the first {about['read']:,} of these samples."] if partly else [])

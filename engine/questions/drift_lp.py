@@ -16,6 +16,7 @@ import numpy as np
 
 from engine.figures.statistics import LEAST_SAMPLES, Array, Bootstrap, Correlation, Interval, quotient, rank_correlation
 from engine.figures.words import counted, number, percent, points, with_interval
+from engine.inspection.runs import facts_of
 from engine.questions.question import Chart, Column, NeedsWork, Of, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry, rmsd_references
 from engine.store.store import Store
@@ -71,10 +72,10 @@ GROUP BY ALL ORDER BY ALL
 
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
-    run = entries[0]
-    steps = store.table(SQL, {"run": run.id})
+    run_id = facts_of(entries[0]).run_id
+    steps = store.table(SQL, {"run": run_id})
     if not steps.num_rows:
-        raise NeedsWork("this run stored no token probabilities; its model can score them", ["cost-of-lp", run.id])
+        raise NeedsWork("this run stored no token probabilities; its model can score them", ["cost-of-lp", run_id])
     of = {name: steps[name].to_numpy() for name in steps.column_names}
     ids, sample = np.unique(of["sample_id"], return_inverse=True)
     draws, forced = Bootstrap(len(ids)), of["forced"].astype(bool)
@@ -109,7 +110,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         parts, wholes = (np.stack([half[side] for half in halves], axis=1) for side in (0, 1))
         trends[name] = draws.difference(parts, wholes)
     sql = "SELECT sample_id, rmsd_ang, heavy_atoms FROM samples WHERE run_id = $run"
-    by_id = {row["sample_id"]: row for row in store.rows(sql, {"run": run.id})}
+    by_id = {row["sample_id"]: row for row in store.rows(sql, {"run": run_id})}
     tokens, surprise = sums(forced, "tokens", "surprise")
     free, removed = sums(~forced, "tokens", "removed")
     samples = [
@@ -118,12 +119,12 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
             "surprise": quotient(surprise[n], tokens[n]),
             "removed": quotient(removed[n], free[n]),
             **{name: by_id.get(id_, {}).get(name) for name in ("rmsd_ang", "heavy_atoms")},
-            "sample": f"view=Molecules&run={run.id}&sample={id_}",
+            "sample": f"view=Molecules&run={run_id}&sample={id_}",
         }
         for n, id_ in enumerate(ids.tolist())
     ]
     with_rmsd = [row for row in samples if row["rmsd_ang"] is not None]
-    overall = {"samples": len(ids), "rmsd_samples": len(with_rmsd), "rmsd_to": rmsd_references(run), **every}
+    overall = {"samples": len(ids), "rmsd_samples": len(with_rmsd), "rmsd_to": rmsd_references(entries[0]), **every}
     for name, trend in trends.items():
         overall |= interval_row(f"{name}_trend", trend)
     for name in ("surprise", "removed"):

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from engine.errors import RunError
 from engine.evidence.claims import load_claims
 from engine.evidence.lost_third import load_usable
-from engine.figures.words import listed
+from engine.figures.words import fixed, listed
+from engine.figures.words import points as with_unit
 from engine.lp_records import DEFAULT_LP, NO_LP
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry
@@ -112,7 +113,8 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
 
 
 def points(value: float) -> str:
-    return f"{100 * value:+.1f}".replace("-", "−").replace("+0.0", "0.0").replace("−0.0", "0.0")
+    """Without its unit."""
+    return with_unit(value).removesuffix(" points")
 
 
 def answer(tables: Tables, options: Options) -> str:
@@ -120,8 +122,8 @@ def answer(tables: Tables, options: Options) -> str:
     before, under = claims["005-cov-r-2"], claims["005-cov-r-lp"]
     lead = (
         f"The group's COV-R, the share of reference conformers that some answer matches within 0.75 Å, fell from "
-        f"{before:.1f} to {under:.1f} %, by {before - under:.1f} points, under v4.3, their LP that fits every number "
-        "into the tokens of 0.000 (report 005). Small models stand in for theirs."
+        f"{fixed(before, 1)} to {fixed(under, 1)} %, by {fixed(before - under, 1)} points, under v4.3, their LP that "
+        "fits every number into the tokens of 0.000 (report 005). Small models stand in for theirs."
     )
     falls: dict[str, dict[str, float]] = {}
     for row in tables["fall"].to_pylist():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.figures.words import counted, percent
+from engine.figures.words import counted, fixed, percent
 from engine.inspection.conformers import misread_of
 from engine.questions.question import Column, Of, Options, Tables, rows_table
 from engine.store.entries import Entry
@@ -48,4 +48,6 @@ def answer(tables: Tables, options: Options) -> str:
     share = percent(worst["misread"] / worst["blocks"])
     words = f"In {counted(worst['misread'], 'block')} of {worst['blocks']:,} ({share}) of {worst['model']}'s run under "
     words += f"{worst['lp']}, the group's reader puts the atom elsewhere than the text says"
-    return words + ("." if worst["most_ang"] is None else f", by up to {worst['most_ang']:.2f} Å: “<{worst['text']}>”.")
+    return words + (
+        "." if worst["most_ang"] is None else f", by up to {fixed(worst['most_ang'], 2)} Å: “<{worst['text']}>”."
+    )

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from engine.errors import one_line
-from engine.figures.words import capitalised, counted, percent, significant
+from engine.figures.words import capitalised, counted, fixed, percent, significant
 from engine.inspection.memo import computed_once
 from engine.logits.causes import CERTAINTY_LABELS, ON_PURPOSE, RULES, positions_in_words
 from engine.logits.health import DAMAGED, check_values, damage_query, health
@@ -173,7 +173,7 @@ def reason(flag: str, value: float, middle: float | None, spread: float | None) 
     if middle is None:
         return f"{significant(value)} is no plausible value, and its entry has none to compare with"
     times = abs(value - middle) / spread if spread else 0
-    spreads = f", {times:,.0f} times their spread" if 0 < times < 1e9 else ""
+    spreads = f", {fixed(times, 0)} times their spread" if 0 < times < 1e9 else ""
     return f"{significant(value)} is far from the median of its entry's values ({significant(middle, 3)}){spreads}"
 
 
@@ -182,7 +182,7 @@ def answer(tables: Tables, options: Options) -> str:
     subject = f"the {counted(log['entries'], 'entry', 'entries')} ({counted(log['values'], 'value')}) of {log['name']}"
     notes = ["A late read (values of the next token) would show only next to another log of the same texts."]
     if log["damaged_values"]:
-        ends = dict.fromkeys(f"{log[end]:.3g}" for end in ("least", "largest") if log[end] is not None)
+        ends = dict.fromkeys(significant(log[end], 3) for end in ("least", "largest") if log[end] is not None)
         size = f", magnitude {' to '.join(ends)}" if ends else ""
         share = percent(log["damaged_values"] / log["values"])
         damaged = counted(log["damaged_values"], "value")

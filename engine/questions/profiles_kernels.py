@@ -127,7 +127,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
             "change",
             "total_us_control",
             "total_us_test",
-            "total_us_ratio",
+            "total_us_speed",
             "calls_control",
             "calls_test",
             "calls_ratio",

@@ -10,11 +10,11 @@ there operators are counted, those inside others too. An empty cell means unknow
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from engine.figures.statistics import quotient
-from engine.figures.words import listed, microseconds, number, percent, times, whole
+from engine.figures.words import listed, microseconds, number, percent, speed, times, whole
 from engine.profile.traces import COMPUTE, NOTHING, Trace, incomparable, traces_of
 from engine.questions.question import Chart, Column, Of, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry
@@ -25,7 +25,7 @@ OF = Of("trace", least=1, most=2)
 OPTIONS = ()
 COLUMNS = {
     "what": Column("figure", is_pinned=True),
-    "ratio": Column("ratio", "×", "Test over control"),
+    "compared": Column("test against control"),
     "family": Column("family", is_pinned=True),
     "a_token": Column("calls per token"),
     "name": Column("trace"),
@@ -50,9 +50,11 @@ MOST_FAMILIES = 8
 def figures_of(trace: Trace) -> Iterator[Figure]:
     """The same names in the same order for every trace. What it does not know is None."""
     work, compute = trace.work(), trace.work(*COMPUTE).us if trace.is_whole else None
-    span, tokens, samples, passes = map(trace.known, ("span_us", "tokens", "samples", "forward_passes"))
-    yield "span_us", "span from first to last event", "µs", span
+    tokens, samples, passes = map(trace.known, ("tokens", "samples", "forward_passes"))
+    span, before = trace.span_us, sum(trace.work_before_us.values())
+    yield "span_us", "span, of marked passes from the first one on", "µs", span
     yield "work_us", "work, summed", "µs", work.us
+    yield "before_us", "work before the first pass, apart", "µs", before or None
     yield "work_calls", "operations of work", "", work.calls
     yield "tokens", "tokens covered", "", tokens
     yield "samples", "samples covered", "", samples
@@ -100,7 +102,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     }
     is_alike = control.work_side == test.work_side  # else kernels of a device would be compared with operators of a CPU
     shown = [
-        row | {"ratio": row["ratio"] if is_alike or row["name"] == "span_us" else None}
+        row | {"compared": compared_words(row) if is_alike or row["name"] == "span_us" else ""}
         for row in rows
         if (row["control"], row["test"]) != (None, None)
         and row["name"] not in DETAIL
@@ -117,7 +119,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
                 for (side, family), totals in families
                 if side == "host"
             ][:MOST_FAMILIES]
-    columns = ["what", "control", "unit"] if len(entries) == 1 else ["what", "control", "test", "ratio", "unit"]
+    columns = ["what", "control", "unit"] if len(entries) == 1 else ["what", "control", "test", "compared", "unit"]
     reason = incomparable(control, test)
     return {
         "main": rows_table(rows, ["name", "what", "unit", "control", "test", "ratio"]),
@@ -125,6 +127,12 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         "operators": rows_table(operators, ["name", "family", "a_token"]),
         "facts": rows_table([{"trace": trace.name, "reason": reason} for trace in traces]),
     }
+
+
+def compared_words(row: Mapping[str, Any]) -> str:
+    """``4.40× faster`` of a time, ``0.802×`` of a count."""
+    words = speed if row["unit"] == "µs" else times
+    return words(row["ratio"]) if row["ratio"] else ""
 
 
 def answer(tables: Tables, options: Options) -> str:

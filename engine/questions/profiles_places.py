@@ -2,7 +2,8 @@
 
 The same work may run in kernels of other names, so two traces are matched by family and by place. Places are the marks
 of the engine, to a bin of the timeline (4,096 for the whole trace). Rows under 1 % of all changes are left out of the
-table. What is outside of the passes, such as set-up, is divided by their number too.
+table. What is between and after the passes is divided by their number too; what is before the first one, such as making
+templates and set-up, is done once and is not here: *Families* has it.
 """
 
 from __future__ import annotations
@@ -93,7 +94,10 @@ def placed_us(store: Store, entry: Entry) -> dict[tuple[str, str], float]:
     us = np.where(passes.phase[:, None] == np.arange(len(PHASES)), np.diff(passes.bounds_us)[:, None], 0.0)
     passed = np.vstack([np.zeros(len(PHASES)), np.cumsum(us, axis=0)])  # [pieces + 1, PHASES]
     shares = [np.diff(np.interp(edges, passes.bounds_us, phase_us)) / np.diff(edges) for phase_us in passed.T[:-1]]
+    first_us = passes.marks[0]["start_us"]
+    after = np.clip((edges[1:] - first_us) / np.diff(edges), 0.0, 1.0)  # [bins], the part in or after the first pass
     of_bins = np.array([*shares, np.clip(1 - sum(shares), 0.0, 1.0)])  # [PHASES, bins], of each bin's time
+    of_bins *= after
     families, busy_us = np.array(bins["family"].to_pylist()), bins["busy_us"].to_numpy()
     work_us: dict[tuple[str, str], float] = {}
     for family in dict.fromkeys(families.tolist()):

@@ -1,9 +1,10 @@
 """Both traces on one axis: families' shares of the time, marked phases, the longest pauses, and single events.
 
-Each trace has its own clock, from its first event on. Shares are stacked, so parallel work adds up to more than 100 %,
-and are known to a bin, of which a trace has up to 4,096: closer than that, only events tell more. Zoom with the wheel,
-pan by dragging; a click on a family in the legend hides it. *From* and *To* choose a window; in a small one, of a trace
-that was added with `--events`, the longest single events are drawn too.
+Each trace has its own clock, from its first event on. Shares are stacked, so parallel work adds up to more than 100 %.
+They are means over what is about a pixel wide, and are known to a bin, of which a trace has up to 4,096: closer than
+that, only events tell more. Zoom with the wheel, pan by dragging; a click on a family in the legend hides it. *From*
+and *To* choose a window, with as many means as the whole; in a small one, of a trace that was added with `--events`,
+the longest single events are drawn too.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from engine.decode.steps import PREFIX
-from engine.figures.words import counted, listed, microseconds, percent, shortened
+from engine.figures.words import counted, fixed, listed, microseconds, percent, shortened
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry, entry_names
 from engine.store.schema import TRACE_EVENTS
@@ -45,17 +46,28 @@ COLUMNS = {
 CHARTS = (Chart("time", "start_ms", "share", colour="family", high="end_ms", split="name", spans="spans"),)
 TABLES = ()
 MOST_FAMILIES, MOST_SPANS, MOST_LANES, MOST_ASKED, REST = 7, 1_000, 12, 10_000, "all other"
+MOST_COLUMNS = 800  # of a window: the chart is some 1,000 pixels wide, and drops steps that are narrower than one
 BINS = """
 WITH bins AS (SELECT *, bin * width_us AS start_us, (bin + 1) * width_us AS end_us FROM trace_timeline
               WHERE side = $side AND busy_us > 0)
 """
 FAMILIES = f"{BINS} SELECT family FROM bins GROUP BY ALL ORDER BY sum(busy_us) DESC"
 ZERO = f"{BINS} SELECT if($from_work, min(start_us), 0) AS zero_us FROM bins HAVING count(*) > 0"
+# Bins side by side from the window's first on, as many as make a column of it; the trace's last one may have fewer.
 SHARES = f"""
-{BINS}
+{BINS}, measured AS (
+    SELECT floor($start / any_value(width_us) + 1e-6)::BIGINT AS first_bin,
+           greatest(1, ceil(($end - $start) / any_value(width_us) / {MOST_COLUMNS}))::BIGINT AS wide,
+           greatest(ceil($span / any_value(width_us)), max(bin) + 1)::BIGINT AS bins
+    FROM bins
+), wide_bins AS (
+    SELECT family, busy_us, (first_bin + (bin - first_bin) // wide * wide) * width_us AS start_us,
+           least(first_bin + ((bin - first_bin) // wide + 1) * wide, measured.bins) * width_us AS end_us
+    FROM bins, measured WHERE bin >= first_bin
+)
 SELECT if(list_contains($drawn::VARCHAR[], family), family, $rest) AS family, (start_us - $zero) / 1000.0 AS start_ms,
-       (end_us - $zero) / 1000.0 AS end_ms, sum(busy_us / width_us) AS share
-FROM bins WHERE start_us < $end AND end_us > $start GROUP BY ALL
+       (end_us - $zero) / 1000.0 AS end_ms, sum(busy_us) / (end_us - start_us) AS share
+FROM wide_bins WHERE start_us < $end AND end_us > $start GROUP BY 1, start_us, end_us
 """
 WORK = f"""
 {BINS}
@@ -109,7 +121,8 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         length_ms = (entry.row["span_us"] - zero) / 1000
         low, high = options["tl_from"], options["tl_to"] or max(length_ms, options["tl_from"])
         window = {"side": side, "start": zero + 1000 * low, "end": zero + 1000 * high}
-        shares = store.table(SHARES, window | {"zero": zero, "drawn": drawn, "rest": REST}, of=[entry.id])
+        drawing = {"zero": zero, "drawn": drawn, "rest": REST, "span": entry.row["span_us"]}
+        shares = store.table(SHARES, window | drawing, of=[entry.id])
         rows += [name | row for row in shares.to_pylist()]
         expected = (entry.row.get("events") or 0) * min(1.0, (high - low) / max(length_ms, 1e-9))
         has_events = TRACE_EVENTS.name in entry.parts
@@ -155,7 +168,7 @@ def answer(tables: Tables, options: Options) -> str:
             why = "is a table of sums, which has no timeline" if fact["form"] == "table" else why
             notes.append(f"{name} {why}.")
             continue
-        where = "" if fact["is_whole"] else f" from {fact['low']:,.3f} to {fact['high']:,.3f} ms"
+        where = "" if fact["is_whole"] else f" from {fixed(fact['low'], 3)} to {fixed(fact['high'], 3)} ms"
         if fact["is_whole"] and fact["busy_us"] is not None and fact["idle_us"] is not None:
             active = fact["busy_us"] + fact["idle_us"]
             pause = f"; its longest pause is {microseconds(fact['pause_us'])}" if fact["pause_us"] else ""

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from engine.errors import DriftscopeError
 from engine.figures.text_tables import rows_lines
+from engine.figures.words import short_percent
 from engine.store.entries import Entry
 from engine.store.store import Store
 
@@ -142,7 +143,7 @@ def answer_lines(question: Question, answered: Answered) -> Iterator[str]:
         about = {title: question.COLUMNS.get(title, Column()) for title in answered.tables[name].column_names}
         rows = [
             {
-                title: f"{value:.1%}" if about[title].unit == "%" and value is not None else value
+                title: short_percent(value) if about[title].unit == "%" and value is not None else value
                 for title, value in row.items()
                 if not about[title].is_hidden
             }

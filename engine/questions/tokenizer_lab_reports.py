@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from engine.evidence.checks import tokens
 from engine.evidence.claims import load_claims
+from engine.figures.words import rounded, signed
 from engine.lp_records import DEFAULT_PLACEHOLDER
 from engine.questions.question import Column, Of, Option, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry
@@ -59,7 +60,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
 def answer(tables: Tables, options: Options) -> str:
     verdicts = tables["all"]["verdict"].to_pylist()
     drifts = {name: drift_summary([UNTRIED], load_tokenizer(name), DEFAULT_PLACEHOLDER).mean_drift for name in BUILT_IN}
-    has_drift = " and ".join(f"{drift:+.0f} under {name}" for name, drift in drifts.items()).replace("-", "−")
+    has_drift = " and ".join(f"{signed(int(rounded(drift)))} under {name}" for name, drift in drifts.items())
     return answer_text(
         [
             f"Of {len(verdicts)} figures on tokens {verdicts.count('reproduced')} reproduce with the real tokenizers "

@@ -23,7 +23,7 @@ import streamlit as st
 from engine.comparing.measures import has_samples
 from engine.comparing.queries import MOST_NAME, OWN, Query, delete_query, own_queries, ready_queries, save_query
 from engine.errors import DriftscopeError, SqlError, StoreError, nearest, shown
-from engine.figures.words import counted
+from engine.figures.words import counted, fixed
 from engine.questions.question import Chart
 from engine.store.columns import json_values
 from engine.store.console import Console, Limits, SqlAnswer
@@ -228,7 +228,7 @@ def _progress(statement: Statement) -> None:
     if statement.answer.done():
         st.rerun()
     seconds = time.monotonic() - statement.began
-    words = f"Running for {seconds:.0f} s, of at most {LIMITS.seconds:g} s"
+    words = f"Running for {fixed(seconds, 0)} s, of at most {LIMITS.seconds:g} s"
     with st.container(horizontal=True, vertical_alignment="center"):
         st.progress(min(1.0, seconds / LIMITS.seconds), words)
         st.button("Stop", key="sql_stop", icon=":material/stop_circle:", on_click=statement.stop)
@@ -248,7 +248,7 @@ def _answer(statement: Statement, runs: Mapping[str, Entry]) -> None:
     table = answer.table
     with st.container(horizontal=True, vertical_alignment="center"):
         size = f"**{counted(table.num_rows, 'row')}** · {counted(table.num_columns, 'column')}"
-        st.markdown(f"{size} · {answer.seconds:.2f} s", width="stretch")
+        st.markdown(f"{size} · {fixed(answer.seconds, 2)} s", width="stretch")
         table_buttons(table, "answer", key="sql_file", subject="All rows here")
     notes = ["There are more rows: filter, aggregate or LIMIT."] if answer.is_cut else []
     if not table.num_rows and "$tests" in statement.sql and len(statement.runs) < 2:

@@ -15,7 +15,7 @@ from rdkit.Chem import Mol
 from engine.chem.drawing import draw_svg
 from engine.chem.verdict import LOADED, strain_words
 from engine.errors import DriftscopeError
-from engine.figures.words import counted, percent
+from engine.figures.words import counted, fixed, percent
 from engine.inspection.conformers import GroupShape
 from engine.inspection.runs import runs_with_samples
 from engine.inspection.sample import BlockEstimate, Inspected
@@ -271,7 +271,7 @@ def _group_words(inspection: Inspected, group: GroupShape) -> str:
         return f"{count}, which state no three numbers."
     atom = inspection.blocks[group.farthest]["atom"]
     name = f"atom {atom}" if atom is not None and atom >= 0 else f"block {group.farthest}"
-    return f"{count}: {name} by {group.misread[group.farthest]:.2f} Å, the most."
+    return f"{count}: {name} by {fixed(group.misread[group.farthest], 2)} Å, the most."
 
 
 def _rows(
@@ -398,7 +398,7 @@ def _badges(inspection: Inspected) -> None:
         (tokens_words(sample), "gray", None),
         (f"{forced} forced" if forced else "", "gray", None),
         (f"redrawn {counted(redrawn, 'time')}" if redrawn else "", "gray", None),
-        (f"RMSD {sample['rmsd_ang']:.2f} Å to {against}" if sample["rmsd_ang"] is not None else "", "gray", None),
+        (f"RMSD {fixed(sample['rmsd_ang'], 2)} Å to {against}" if sample["rmsd_ang"] is not None else "", "gray", None),
         (f"strain {strain}" if strain else "", "gray", None),
     ]
     with st.container(horizontal=True, gap="small", key="facts"):

@@ -16,6 +16,7 @@ import streamlit as st
 from engine.decode.plan import Plan
 from engine.errors import DriftscopeError
 from engine.figures.queue_words import waiting_words
+from engine.figures.words import fixed
 from engine.inspection.runs import number_format
 from engine.inspection.sample import BlockEstimate, Inspected, with_pieces
 from engine.jobs.plan import ModelChoice
@@ -162,7 +163,7 @@ def _progress(score: Score) -> None:
     if seen.state == "waiting":
         words = waiting_words(seen.ahead)
     else:
-        words = f"{seen.note or 'running'} · {seen.elapsed_s:.0f} s"
+        words = f"{seen.note or 'running'} · {fixed(seen.elapsed_s, 0)} s"
     with st.container(horizontal=True, vertical_alignment="center", border=True, key="asking"):
         st.markdown(f":material/hourglass_top: {escaped(f'{score.model}: {words}')}")
         st.button("Stop", icon=":material/stop:", key="ask-stop", on_click=_stop, args=(score,))

@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Any, Literal
 
 from engine.chem.enriched import numbers_taken, why_not_taken
-from engine.figures.words import percent
+from engine.figures.words import fixed, percent
 from engine.inspection.sample import BlockEstimate
 from engine.text.align import AlignedToken, Alignment
 from engine.text.blocks import CUT_KINDS, JUNK_KINDS
@@ -209,4 +209,4 @@ def quoted(text: str) -> str:
 
 
 def angstrom(value: float) -> str:
-    return f"{value:.2f} Å" if value >= 0.01 or value < 0.00005 else f"{value:.4f} Å"
+    return f"{fixed(value, 2)} Å" if value >= 0.01 or value < 0.00005 else f"{fixed(value, 4)} Å"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 import streamlit as st
 
 from engine.errors import one_line
-from engine.figures.words import capitalised
+from engine.figures.words import capitalised, rounded, to_digits
 from engine.jobs.commands import task_queue
 from engine.models.devices import spare_cores
 from engine.questions import ask, choices_of, entries_of, question_of
@@ -28,7 +28,14 @@ from pages._shared.words import unbroken
 
 MOST_ROWS = 28  # of a table that are in sight
 MOST_SHOWN = 5_000  # rows that a browser gets; files have all
-FORMATS = {"%": ("%.1f %%", 100.0), "×": ("%.3g×", 1.0), "µs": ("%.2f", 1.0), "ms": ("%.3f", 1.0)}
+FORMATS: Mapping[str, tuple[str, Callable[[float], float]]] = {
+    "%": ("%.1f %%", lambda share: rounded(100 * share, 1)),
+    "×": ("%.3g×", lambda ratio: to_digits(ratio, 3)),
+    "µs": ("%.2f", lambda us: rounded(us, 2)),
+    "ms": ("%.3f", lambda ms: rounded(ms, 3)),
+}
+"""By unit, how the browser writes a figure, and the figure that it gets: rounded here, so that it has nothing left to
+round its own way. Files have all digits."""
 AS_BUTTONS, MOST_BUTTON_CHARS = 3, 90  # more choices, or longer ones, are a list
 PICTURE = ["toImage"]
 ZOOM = ["pan2d", "zoom2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]
@@ -190,8 +197,8 @@ def show_table(key: str, table: pa.Table, columns: Mapping[str, Column]) -> None
             values = [None if value is None else f"{column.page}?{value}" for value in values]
             config[name] = st.column_config.LinkColumn(words, help=about, display_text=r"([^=]+)$")
         elif any(isinstance(value, float) for value in values):
-            form, scale = FORMATS.get(column.unit, ("%.4g", 1.0))
-            values = [None if value is None else value * scale for value in values]
+            form, shown_value = FORMATS.get(column.unit, ("%.4g", lambda value: to_digits(value, 4)))
+            values = [None if value is None else shown_value(value) for value in values]
             config[name] = st.column_config.NumberColumn(words, help=about, format=form)
         else:
             values = [one_line(value) if isinstance(value, str) else value for value in values]

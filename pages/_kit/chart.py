@@ -110,7 +110,8 @@ def figure_of(
                 shown.add(name)
                 traces.append(trace)
     most_lines = max((on_axis(name).count("<br>") for name in categories), default=0)
-    lanes = (len(categories) or 1) * (1 + most_lines / 2)
+    of_panels = panel_categories(chart, rows, panels)
+    lanes = max(map(len, of_panels), default=1) * (1 + most_lines / 2)
     legend = 34 if any(trace.get("showlegend") for trace in traces) else 0
     height = 330 if not categories and not chart.split else (90 + legend + 30 * lanes) * (down if chart.split else 1)
     height = (
@@ -134,6 +135,8 @@ def figure_of(
     figure.update_annotations(font={"size": 12})
     for axis, column, update in (("x", chart.x, figure.update_xaxes), ("y", chart.y, figure.update_yaxes)):
         update(**axis_of(chart, axis, column, rows, columns.get(column, Column(column)), categories))
+    for index, kinds in enumerate(of_panels, start=1):
+        figure.update_layout({f"yaxis{index}": {"categoryarray": kinds, **ticks_of(kinds)}})
     if down > 1 and chart.kind == "bars":  # one scale for all panels, named once
         above = range(1, (down - 1) * across + 1)
         figure.update_layout({f"xaxis{index if index > 1 else ''}": {"title": None} for index in above})
@@ -141,6 +144,18 @@ def figure_of(
         figure.update_layout({f"yaxis{index + 1}": {"title": None} for index in range(len(panels)) if index % across})
     lines_across(chart, figure, rows)
     return figure
+
+
+def panel_categories(chart: Chart, rows: Sequence[Row], panels: Sequence[Any]) -> list[list[str]]:
+    """Of each small chart those of its own rows; none where y has numbers."""
+    if not any(isinstance(row[chart.y], str) for row in rows):
+        return []
+    of_panels = ([row for row in rows if panel is None or row[chart.split] == panel] for panel in panels)
+    return [list(dict.fromkeys(row[chart.y] for row in of_panel)) for of_panel in of_panels]
+
+
+def ticks_of(kinds: Sequence[str]) -> dict[str, Any]:
+    return {"tickvals": kinds, "ticktext": [on_axis(kind) for kind in kinds]}
 
 
 def index_of(kind: object, names: Mapping[str, str], kinds: Sequence[object]) -> int:
@@ -174,7 +189,7 @@ def axis_of(
     layout: dict[str, Any] = {"title": {"text": safe(f"{column.words or name}{unit}"), "font": {"size": 13}}}
     if any(isinstance(value, str) for value in values):
         kinds = categories if axis == "y" else list(dict.fromkeys(values))
-        layout = {"tickvals": kinds, "ticktext": [on_axis(kind) for kind in kinds], "showgrid": False}
+        layout = ticks_of(kinds) | {"showgrid": False}
         layout |= {"categoryorder": "array", "categoryarray": kinds}
         position = {"autorange": "reversed"} if axis == "y" else {"side": "top"} if chart.kind == "heat" else {}
         return layout | {"type": "category"} | position

@@ -76,15 +76,16 @@ class Picker:
             st.session_state[self.opened_with] = tuple(entry.id for entry in chosen)
             return chosen, []
         entries: dict[str, Entry] = {}
-        complaints = []
+        complaints, missing = [], []
         for name in names[: self.most]:
             try:
                 entry = listing.get(name, self.kind)
                 entries.setdefault(entry.id, entry)
             except StoreError as error:
+                missing.append(name)
                 complaint = capitalised(error.what.replace(self.kind.key, self.noun, 1))
                 complaints.append(f"{complaint}{self.among if complaint.startswith('There is no') else ''}.")
-        if entries and self.has_control and control and control not in next(iter(entries)):
+        if entries and self.has_control and control in missing:
             complaints[0] += f" The first {self.noun} below is the control instead."
         if len(names) > self.most:
             complaints.append(f"At most {self.most} {self.noun}s are shown at once. The others are left out.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from engine.figures.words import fixed
 from engine.questions.question import Chart, Column
 from pages._kit.chart import safe
 from pages._shared.theme import palette, plotly_template
@@ -77,7 +78,7 @@ def time_figure(chart: Chart, tables: Mapping[str, pa.Table], columns: Mapping[s
                 y=[s["lane"] for s in panel_spans],
                 showlegend=False,
                 hovertemplate="%{hovertext}<extra></extra>",
-                hovertext=[f"{safe(s['what'], 200)}<br>{s['end'] - s['start']:,.3f} ms" for s in panel_spans],
+                hovertext=[f"{safe(s['what'], 200)}<br>{fixed(s['end'] - s['start'], 3)} ms" for s in panel_spans],
                 marker={
                     "color": [hue_of.get(s[chart.colour], colours.muted) for s in panel_spans],
                     "line": {"width": 0.5, "color": colours.background},

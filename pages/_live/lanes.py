@@ -10,7 +10,7 @@ import streamlit as st
 
 from engine.errors import one_line
 from engine.figures.queue_words import waiting_words
-from engine.figures.words import capitalised, counted, percent
+from engine.figures.words import capitalised, counted, fixed, percent
 from engine.inspection.sample import Inspected
 from engine.inspection.tries import checks_by_block, redrawn_words
 from engine.jobs.lane import LaneWatch
@@ -69,7 +69,7 @@ def progress_words(lanes: list[Running]) -> str:
     if answers > len(lanes):
         parts.append(f"{written:,} of {answers:,} answers written")
     if left_s is not None and done < len(lanes):
-        parts.append(f"about {left_s:,.0f} s left for all lanes")
+        parts.append(f"about {fixed(left_s, 0)} s left for all lanes")
     return " · ".join(parts)
 
 
@@ -96,7 +96,7 @@ def state_words(lane: Running) -> str:
     if seen.state == "stopped" and not lane.was_stopped:
         return f"Stopped: {escaped(seen.note)}"
     if seen.state == "done":
-        return f"Done in {lane.watch.seconds:.2f} s"
+        return f"Done in {fixed(lane.watch.seconds, 2)} s"
     if seen.state == "running":
         return f"{escaped((one_line(seen.note) or 'starting').capitalize())} …"
     return "Stopping …" if seen.state == "stopping" else seen.state.capitalize()
@@ -112,7 +112,7 @@ def counters(lane: Running, shown: int) -> None:
     is_position = watch.reader is not None and mode_of(watch.reader.lp) == "position"
     st.markdown(
         unbroken(
-            f"**{tokens_a_second(watch):,.0f}** tokens/s · **{watch.tokens:,}** tokens{of_tokens(watch)} · "
+            f"**{fixed(tokens_a_second(watch), 0)}** tokens/s · **{watch.tokens:,}** tokens{of_tokens(watch)} · "
             f"{percent(watch.forced_tokens / watch.tokens)} forced · {watch.forward_passes:,} passes  \n"
             f":violet[junk **{counts['junk']}**] · :red[cut **{counts['cut']}**] of {counted(blocks, 'block')} · "
             f"{'' if is_position else 'hypothetical '}drift {signed(counts['drift'])}"

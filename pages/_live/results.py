@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from engine.chem.verdict import LOADED
-from engine.figures.words import UNKNOWN, percent, times, whole
+from engine.figures.words import UNKNOWN, fixed, percent, speed, times, whole
 from engine.inspection.runs import run_facts
 from engine.inspection.sample import Inspected
 from engine.models.loading import sized
@@ -34,12 +34,12 @@ OF_GUARD = {"redrawn_blocks", "thrown_tokens"}
 
 def _with(unit: str, decimals: int) -> Callable[[float | None], str]:
     """As the lanes' own badges have it."""
-    return lambda value: UNKNOWN if value is None else f"{value:,.{decimals}f} {unit}"
+    return lambda value: UNKNOWN if value is None else f"{fixed(value, decimals)} {unit}"
 
 
 FIGURES: dict[str, tuple[str, Callable[[Any], str], str]] = {
     "seconds": ("Time", _with("s", 2), "Decoding time, from prompt to last token"),
-    "time_ratio": ("Time, ratio", times, "Divided by the first lane's"),
+    "time_ratio": ("Speed", speed, "By decoding time, against the first lane"),
     "tokens": ("Tokens", whole, "Of all samples, with the token that ends each"),
     "tokens_a_second": ("Tokens/s", whole, ""),
     "speed_ratio": ("Tokens/s, ratio", times, "Divided by the first lane's"),

@@ -9,6 +9,7 @@ from typing import Any
 import streamlit as st
 
 from engine.figures.statistics import quotient
+from engine.figures.words import fixed
 from engine.lp_records import LPS
 from engine.profile.ingest import FILES, remove_trace
 from engine.store.entries import Entry, entry_names, model_name
@@ -211,8 +212,8 @@ def _buttons(store: Store, entry: Entry) -> None:
         disabled=size is None,
         help="The file is not in the store: import it again with “Keep the file”."
         if size is None
-        else f"The trace file, {size / 1e6:,.1f} MB. For Perfetto: open ui.perfetto.dev or `chrome://tracing` in your "
-        "browser, then *Open trace file*. It is read in the browser; this app sends nothing.",
+        else f"The trace file, {fixed(size / 1e6, 1)} MB. For Perfetto: open ui.perfetto.dev or `chrome://tracing` in "
+        "your browser, then *Open trace file*. It is read in the browser; this app sends nothing.",
     )
     run_id = str(entry.row.get("run_id") or "")
     if run_id and run_id not in {run.id for run in store.listing().entries}:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from engine.figures.words import hundredths
 from engine.questions import PAGES, ask, question_of
 from engine.questions.question import Chart, Column
 from engine.store.store import Store
@@ -54,15 +55,22 @@ def test_a_table_has_the_figures_that_a_terminal_gives() -> None:
     app = opened("Coverage", control=NONE, test=[EXACT], evaluation_threshold="0.5 Å")
     table = app.dataframe[-1].value.set_index("name")
     rows = ask(DEMO_STORE, "compare_coverage", [NONE, EXACT], {"evaluation_threshold": "0.5 Å"}).tables["main"]
-    expected = {row["name"]: 100 * row["cov_r"] for row in rows.to_pylist()}
-    assert table["cov_r"].to_dict() == pytest.approx(expected)
+    expected = {row["name"]: float(hundredths(row["cov_r"])) for row in rows.to_pylist()}
+    assert table["cov_r"].to_dict() == expected and len(expected) == 4
+
+
+def test_each_small_chart_has_its_own_rows_alone() -> None:
+    """The left one had an empty row of the right one."""
+    rows = [{"run": "a", "x": 2.0, "y": y, "of": of} for of, y in (("left", "one"), ("right", "two"))]
+    figure = figure_of(Chart("points", "x", "y", split="of"), rows, {}, ["a"], {})
+    assert [axis.categoryarray for axis in (figure.layout.yaxis, figure.layout.yaxis2)] == [("one",), ("two",)]
 
 
 def test_an_option_redraws_its_card_and_is_in_the_address() -> None:
     app = opened("Charts", "Where time goes", control=NONE, test=[EXACT], time_in="seconds per sample")
     assert shown(app)["time_in"] == "seconds per sample"
     app.segmented_control(key="made_of").set_value("passes × time per pass").run()
-    assert "passes 0.612× × wall time per pass" in words(app)
+    assert "passes 1.63× × wall time per pass" in words(app)
 
 
 def test_a_pair_that_was_clicked_can_be_cleared() -> None:

@@ -137,7 +137,7 @@ def test_three_lanes_from_click_to_result(live: Live, tmp_path: Path) -> None:
     assert not app.error
     rows, said = figures(app), words(app)
     assert rows["Figure"] == ["1 · none", "2 · group-v2.1", "3 · exact"] and "Redrawn" not in rows
-    assert rows["Time, ratio"][0] == "1.00×" and all(ratio.endswith("×") for ratio in rows["Time, ratio"])
+    assert rows["Speed"][0] == "as fast" and all("fast" in pace or "slower by" in pace for pace in rows["Speed"])
     assert rows["Clean"][2] == "1" and rows["Geometry right"][2] in ("0", "1") and set(rows["Stereo right"]) == {"–"}
     assert f"badge[RMSD {rows['RMSD'][2]}]" in said, "twice the same"
     assert f"**{rows['Tokens'][2]}** tokens with the end · " in said, "the strip leaves it out"

@@ -11,7 +11,7 @@ import streamlit as st
 
 from engine.errors import DriftscopeError
 from engine.figures.queue_words import QueueState, waiting_words
-from engine.figures.words import counted, duration, percent
+from engine.figures.words import counted, duration, fixed, percent
 from engine.jobs.commands import Input, Task, TaskSnapshot, task_queue
 from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG, RUN, TRACE
@@ -137,7 +137,7 @@ def progress_words(seen: TaskSnapshot) -> str:
     words = [f"{at.part + 1} of {at.parts}: {at.name}"] if at.parts > 1 else [at.name]
     words.append(f"{at.done:,} of {at.samples:,} samples" if at.samples else f"{at.done:,} read")
     if at.written and at.samples_a_second:
-        words.append(f"{at.samples_a_second:,.1f} per second")
+        words.append(f"{fixed(at.samples_a_second, 1)} per second")
     if at.seconds_left is not None:
         words.append(f"{duration(round(at.seconds_left))} left{' of this run' if at.parts > 1 else ''}")
     if at.done and at.tokens:

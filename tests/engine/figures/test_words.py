@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import math
+import re
 from collections.abc import Callable
+from decimal import ROUND_HALF_UP, Decimal
+from fractions import Fraction
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine.figures import words
 from engine.figures.statistics import Interval
+from engine.paths import ROOT
 
 INF, HALF = math.inf, Interval(0.5, 0.25, 1.0)
 
@@ -24,6 +31,16 @@ INF, HALF = math.inf, Interval(0.5, 0.25, 1.0)
         (words.number, (9.996,), "10.0"),
         (words.number, (99.96,), "100"),
         (words.number, (12_345.6,), "12,346"),
+        (words.number, (12_344.5,), "12,345"),
+        (words.number, (2.675,), "2.68"),
+        (words.number, (-0.0625,), "−0.063"),
+        (words.whole, (2.5,), "3"),
+        (words.percent, (0.3125,), "31.3 %"),
+        (words.percent, (0.0615,), "6.2 %"),
+        (words.short_percent, (0.3125,), "31.3%"),
+        (words.points, (-0.0225,), "−2.3 points"),
+        (words.significant, (0.125, 2), "0.13"),
+        (words.fixed, (-0.001, 2), "0.00"),
         (words.number, (0.00001,), "1.0e-05"),
         (words.number, (INF,), "∞"),
         (words.signed, (1.5,), "+1.50"),
@@ -40,6 +57,11 @@ INF, HALF = math.inf, Interval(0.5, 0.25, 1.0)
         (words.points, (-0.0001,), "0.0 points"),
         (words.times, (None,), "–"),
         (words.times, (2.618,), "2.62×"),
+        (words.speed, (0.227,), "4.41× faster"),
+        (words.speed, (0.227, (0.2, 0.25)), "4.41× faster (4.00–5.00)"),
+        (words.speed, (1.2, (1.1, 1.3)), "slower by 1.20× (1.10–1.30)"),
+        (words.speed, (0.999,), "as fast"),
+        (words.speed, (None,), "–"),
         (words.microseconds, (1_500.0,), "1.50 ms"),
         (words.microseconds, (-2.5e6,), "−2.50 s"),
         (words.signed_microseconds, (1_500.0,), "+1.50 ms"),
@@ -69,6 +91,45 @@ INF, HALF = math.inf, Interval(0.5, 0.25, 1.0)
 )
 def test_a_figure_reads_one_way(write: Callable[..., str], given: tuple[Any, ...], text: str) -> None:
     assert write(*given) == text
+
+
+@given(st.integers(0, 100_000), st.integers(1, 100_000))
+def test_a_share_is_rounded_as_the_fraction_that_it_is_half_away_from_zero(part: int, whole: int) -> None:
+    part = min(part, whole)
+    exact = Fraction(part, whole)
+    tenths = math.floor(1000 * exact + Fraction(1, 2))
+    assert words.rounded(100 * (part / whole), 1) == tenths / 10
+    assert words.short_percent(-part / whole) == ("-" if tenths else "") + f"{tenths // 10:,}.{tenths % 10}%"
+
+
+@given(st.decimals(-(10**6), 10**6, places=5), st.integers(0, 3))
+def test_a_float_is_rounded_as_the_decimal_that_was_written(written: Decimal, decimals: int) -> None:
+    """Its nearest float may lie below a tie, as that of 2.675 does; what is computed of it errs a little more."""
+    expected = written.quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_UP)
+    for value in (float(written), float(written) * 3 / 3, math.fsum([float(written) / 7] * 7)):
+        assert words.rounded(value, decimals) == float(expected)
+        assert words.fixed(value, decimals).replace(",", "").replace("−", "-") == str(expected + 0)
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False), st.integers(0, 6))
+def test_no_float_moves_by_more_than_half_of_its_last_digit(value: float, decimals: int) -> None:
+    size = Fraction(1, 10**decimals)
+    moved = abs(Fraction(words.rounded(value, decimals)) - Fraction(value))
+    assert moved <= size * (Fraction(1, 2) + Fraction(1, 10**6)) + abs(Fraction(value)) / 2**52
+
+
+SHOWN = ("engine/questions", "engine/evidence", "engine/inspection", "engine/logits", "engine/profile", "engine/cli",
+         "engine/jobs/progress.py", "engine/chem/verdict.py", "engine/chem/geometry.py", "pages")  # fmt: skip
+
+
+def test_no_figure_that_a_reader_sees_is_rounded_by_a_format() -> None:
+    """Which takes half to even, of the binary value: ``f"{31.25:.1f}"`` is 31.2."""
+    paths = [path for part in SHOWN for path in ((ROOT / part).rglob("*.py") if "." not in part else [ROOT / part])]
+    assert len(paths) > 100
+    for path in paths:
+        for node in ast.walk(ast.parse(path.read_text())):
+            form = ast.unparse(node.format_spec) if isinstance(node, ast.FormattedValue) and node.format_spec else ""
+            assert not re.search(r"\.\d+[f%]", form), f"{path}:{getattr(node, 'lineno', 0)}: words.fixed"
 
 
 def test_one_element_type_has_one_name() -> None:

@@ -17,7 +17,7 @@ from engine.comparing.paired import Compared
 from engine.figures.statistics import Interval, wilson
 from engine.questions import KEYS, PAGES, QuestionError, ask, question_of
 from engine.questions.compare_figures import mark_of
-from engine.questions.question import NeedsWork
+from engine.questions.question import NeedsWork, answer_lines
 from engine.store.entries import Entry
 from engine.store.files import Files
 from engine.store.store import Store
@@ -209,7 +209,27 @@ def test_both_comparisons_of_models_are_there_though_the_runs_have_one_control()
     ]
 
 
+def test_a_table_of_models_has_figures_in_their_units_and_each_pair_in_one_small_chart() -> None:
+    table = rows("compare_models", [NONE, EXACT, LLAMA, LLAMA_EXACT], table="table")
+    cells = {(row["within"], row["figure"]): row for row in table if row["kind"] == "LP on over off"}
+    assert cells["demo-qwen:final", "usable (%)"]["of test"] == "45.3"
+    assert cells["demo-qwen:final", "wall time per sample (s)"]["comparison"].startswith("4.40× faster (")
+    units = {row["measure"]: row["unit"] for row in rows("compare_models", [NONE, EXACT, LLAMA, LLAMA_EXACT])}
+    assert units["usable"] == "share" and units["wall time per token"] == "ms"
+
+
 # --- time -------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("key", ["compare_figures", "compare_speed", "compare_models", "compare_slowdown"])
+def test_speed_has_one_direction_in_every_card_and_table(key: str) -> None:
+    """One card said 4.40x faster, the next one 0.227x."""
+    for pair, words in (([NONE, EXACT], "4.40× faster"), ([EXACT, NONE], "slower by 4.40×")):
+        runs = [*pair, LLAMA] if key == "compare_models" else pair  # of one model it compares nothing
+        lines = "\n".join(answer_lines(question_of(key), ask(DEMO_STORE, key, runs)))
+        if key != "compare_models" or pair[0] == NONE:  # which compares an LP with none, never the other way round
+            assert words in lines
+        assert "0.227" not in lines.replace(" ", "")
+
+
 def test_the_reports_slowdown() -> None:
     factors = rows("compare_slowdown", [f"reported-002-{name}-lp-64" for name in ("llama", "qwen")])
     assert [(row["factor"], round(row["ratio"], 2)) for row in factors] == [
@@ -326,6 +346,13 @@ def test_what_is_not_computed_names_its_command(store: Store) -> None:
     with pytest.raises(NeedsWork) as missing:
         ask(store, "compare_coverage", ["one"])
     assert missing.value.commands == (["evaluate", "one"],)
+
+
+def test_coverage_names_what_it_leaves_out_and_compares_nothing_with_a_control_without_conformers() -> None:
+    answered = ask(DEMO_STORE, "compare_coverage", [demo_run("qwen", "group-v4.3"), NONE, REPORTED])
+    by_run = {(row["run"], row["missing_rule"]): row for row in answered.tables["main"].to_pylist()}
+    assert by_run[NONE, "skip"]["cov_r"] > 0 and "difference" not in by_run[NONE, "skip"]
+    assert answered.tables["notes"].num_rows == 1 and "without samples" in answered.answer
 
 
 def test_speed_against_usable_with_other_runs_as_background() -> None:

@@ -71,6 +71,41 @@ def test_what_does_not_compare_says_so(store: Store, tmp_path: Path) -> None:
     assert any(cautions(*traces_of(store, [host, device])))
 
 
+def test_work_before_the_first_pass_stands_apart_and_is_divided_by_nothing(store: Store, tmp_path: Path) -> None:
+    """82 ms of packing weights, done once, were "other: each 47.1x faster" of every token."""
+    once = [mark("template", 0, 20), event("cpu_op", "mkldnn::_reorder_linear_weight", 20, 80)]
+    passes = [part for at in (100, 160) for part in (mark("step", at, 50), event("cpu_op", "aten::mm", at + 5, 40))]
+    packed = added(store, tmp_path, [*once, *passes], origin="measured", tokens=4, forward_passes=2)
+    plain = added(store, tmp_path, passes, origin="measured", tokens=4, forward_passes=2)
+    for entry in (packed, plain):
+        families = {row["family"]: row["us_control"] for row in rows(store, "families", entry, table="table")}
+        assert families.get("gemm") == pytest.approx(20, abs=0.01) and families.get("other", 0.0) == pytest.approx(
+            0, abs=0.1
+        )
+        figures = {row["name"]: row["control"] for row in rows(store, "launches", entry)}
+        assert (figures["work_us_a_token"], figures["span_us"]) == (pytest.approx(20, abs=0.01), pytest.approx(110))
+        assert sum(row["control_us"] for row in rows(store, "places", entry)) == pytest.approx(40, abs=0.1)
+    (before,) = rows(store, "families", packed, table="before")
+    assert (before["family"], before["before_us_control"]) == ("other", pytest.approx(80, abs=0.1))
+    assert rows(store, "families", plain, table="before") == []
+    both = ask(store, "profiles_families", [packed.id, plain.id])
+    assert "as fast" in both.answer and "Before the first pass" in both.answer
+
+
+def test_a_wrapper_is_no_call_of_its_own(store: Store, tmp_path: Path) -> None:
+    """``aten::linear`` and ``aten::addmm`` were 200 products for 100."""
+    nested = [
+        part
+        for at in range(0, 10_000, 100)
+        for part in (event("cpu_op", "aten::linear", at, 60), event("cpu_op", "aten::addmm", at + 2, 55))
+    ]
+    alone = [event("cpu_op", "aten::softmax", 10_000, 9), event("cpu_op", "aten::add", 10_001, 7)]
+    entry = added(store, tmp_path, nested + alone, tokens=1)
+    families = {row["family"]: row for row in rows(store, "families", entry)}
+    assert (families["gemm"]["calls_control"], families["gemm"]["mean_us_control"]) == (100, 60)
+    assert families["softmax"]["calls_control"] == 1  # a family of wrappers alone
+
+
 # --- places and passes ------------------------------------------------------------------------------------------------
 STEPS = [mark("step", at, 1_000) for at in (1_000, 2_000)] + [mark("decode", at, 600) for at in (1_000, 2_000)]
 STEPS += [mark("sample", at + 700, 200) for at in (1_000, 2_000)]
@@ -180,14 +215,29 @@ def test_operations_that_came_went_grew_and_shrank(store: Store, tmp_path: Path)
 def test_work_along_time_is_that_of_the_families(store: Store, tmp_path: Path) -> None:
     write_trace(tmp_path / "made.json", 4_000)
     entry = add_trace(store, tmp_path / "made.json", with_events=True)
-    bins = rows(store, "timeline", entry)
-    work = sum(1000 * (row["end_ms"] - row["start_ms"]) * row["share"] for row in bins)
-    assert work == pytest.approx(sum(row["total_us_control"] for row in rows(store, "families", entry)))
+    bins, shifted = (rows(store, "timeline", entry, tl_align=align) for align in ("its start", "its first work"))
+    for drawn in (bins, shifted):
+        work = sum(1000 * (row["end_ms"] - row["start_ms"]) * row["share"] for row in drawn)
+        assert work == pytest.approx(sum(row["total_us_control"] for row in rows(store, "families", entry)))
     assert len({row["family"] for row in bins}) == 8  # the last one is the rest
-    shifted = rows(store, "timeline", entry, tl_align="its first work")
-    assert shifted[0]["share"] == bins[0]["share"] and min(row["start_ms"] for row in shifted) == 0
+    assert min(row["start_ms"] for row in shifted) == pytest.approx(0, abs=1e-9)
     part = rows(store, "timeline", entry, tl_from="1", tl_to="2")
     assert min(row["end_ms"] for row in part) > 1 and max(row["start_ms"] for row in part) < 2
+
+
+def test_a_timeline_has_no_more_steps_than_pixels_and_zoomed_in_every_bin(store: Store, tmp_path: Path) -> None:
+    """Work that changes from bin to bin was drawn in the colour of whichever was on top."""
+    entry = added(store, tmp_path, kernels(*[(GEMM, 30), (FMHA, 10)] * 2_000))  # 400 ms
+    bins = rows(store, "timeline", entry)
+    starts = sorted({row["start_ms"] for row in bins})
+    assert 400 < len(starts) <= 800
+    shares = {name: [row["share"] for row in bins if row["family"] == name][1:-1] for name in ("gemm", "attention")}
+    assert all(share == pytest.approx(0.15, abs=0.06) for share in shares["gemm"])  # 30 of each 200 µs
+    assert all(share == pytest.approx(0.05, abs=0.03) for share in shares["attention"])
+    close = rows(store, "timeline", entry, tl_from="100", tl_to="110")
+    widths = {row["end_ms"] - row["start_ms"] for row in close}
+    assert max(widths) == pytest.approx(400 / 4096, rel=0.01) and max(row["share"] for row in close) > 0.25
+    assert 100 < max(row["end_ms"] for row in close) < 110.2
 
 
 def test_spans_of_a_window(store: Store, tmp_path: Path) -> None:
