@@ -28,7 +28,7 @@ import pyarrow.dataset as ds
 from engine.errors import DriftscopeError, RunError, StoreError, TakenError, nearest, one_line, shown
 from engine.store.columns import VERSION, Kind
 from engine.store.entries import NAME, USER_SHEET, Entry, TableFile, entry_folder, parse_entry, sha256_of, write_part
-from engine.store.files import ASIDE, REMOVED, Files, alone
+from engine.store.files import ASIDE, REMOVED, Files, alone, open_lock
 from engine.store.schema import RUN
 
 log = logging.getLogger(__name__)
@@ -102,7 +102,12 @@ class Staging:
         """No other process writes under this rank while this one lives."""
         if self._lock is not None:
             return
-        number = os.open(self.files.path(f"{self.folder}/.lock-{rank:04d}"), os.O_CREAT | os.O_RDWR, 0o644)
+        path = self.files.within(f"{self.folder}/.lock-{rank:04d}")
+        try:
+            number = open_lock(path, os.O_CREAT | os.O_RDWR)
+        except OSError as error:
+            problem = f"{shown(path, 200)} cannot be the lock of {self.id}: {error.strerror or error}"
+            raise RunError(problem, "Remove it if it is a link or no file; else check the rights there") from error
         for _ in range(LOCK_TRIES):
             if not _is_taken(number):
                 self._lock = number
@@ -119,9 +124,13 @@ class Staging:
     @property
     def is_being_written(self) -> bool:
         for path in (self.files.root / self.folder).glob(".lock-*"):
-            with suppress(OSError), path.open("rb") as file:
-                if _is_taken(file.fileno()):
-                    return True
+            with suppress(OSError):  # what is no plain file is no lock
+                number = open_lock(path, os.O_RDONLY)
+                try:
+                    if _is_taken(number):
+                        return True
+                finally:
+                    os.close(number)
         return False
 
     @property
