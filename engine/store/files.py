@@ -154,6 +154,9 @@ def _sync(folder: Path) -> None:
     number = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(number)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # what shared disks say that cannot do it for a folder
+            raise
     finally:
         os.close(number)
 
