@@ -19,6 +19,7 @@ from engine import __version__
 from engine.cli.terminal import new_app
 from engine.errors import DEBUG, UNFORESEEN, DriftscopeError, one_line, shown
 from engine.figures.words import shortened
+from engine.processes import raise_open_files
 from engine.user_files import keep_private
 
 MODULES = {
@@ -82,6 +83,7 @@ def _open_streams(*, is_process: bool) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     _open_streams(is_process=argv is None)
     keep_private()
+    raise_open_files()
     words = list(sys.argv[1:] if argv is None else argv)
     status, program = 2, "driftscope"
     try:
