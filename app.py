@@ -17,6 +17,7 @@ from starlette.middleware import Middleware
 from streamlit import cli_util
 from streamlit.web.server import server_util
 
+from engine.processes import SeldomRefused, raise_open_files
 from engine.user_files import keep_private
 from pages._shared.frame import FAVICON, NAME
 from pages._shared.listing import PageFile, page_files
@@ -78,6 +79,8 @@ if __name__ == "__main__":
     _show()
 else:
     keep_private()
+    raise_open_files()
+    logging.getLogger("asyncio").addFilter(SeldomRefused())
     # glibc gives threads heaps of their own, eight a core, and each keeps what a page or a lane once took: with two
     # cores 200 MB more after a few minutes of generating. -8 is M_ARENA_MAX.
     if sys.platform == "linux" and hasattr(ctypes.CDLL(None), "mallopt"):

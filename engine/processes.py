@@ -1,7 +1,9 @@
-"""This process: its end with what started it, the cores that it may use, and its size."""
+"""This process: its end with what started it, the cores and files that it may use, and its size."""
 
 from __future__ import annotations
 
+import logging
+import math
 import os
 import resource
 import signal
@@ -19,6 +21,34 @@ def stop_at_end_of_input() -> None:
     os.kill(os.getpid(), signal.SIGINT)
     time.sleep(20.0)  # any step of a model is shorter
     os._exit(130)
+
+
+MOST_OPEN_FILES = 16_384
+
+
+def raise_open_files() -> None:
+    """As many open files as the system lets this process ask for: by default macOS gives 256, and an app with a few
+    tabs, a store and a model needs more. Where the hard limit is low, it stays so."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):  # macOS has a limit of its own besides
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+class SeldomRefused(logging.Filter):
+    """For asyncio's log: that a connection was refused since no more files can be opened is said once a minute. Each
+    look at the network would say it 2,000 times, and fill the disk."""
+
+    said_s = -math.inf
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not record.getMessage().startswith("socket.accept() out of system resource"):
+            return True
+        is_due = time.monotonic() >= self.said_s + 60.0
+        if is_due:
+            self.said_s = time.monotonic()
+        return is_due
 
 
 def usable_cores() -> int:

@@ -106,21 +106,30 @@ def publish(target: Path, fill: Callable[[Path], None], label: str) -> Path:
 
 @contextmanager
 def writing(path: Path) -> Iterator[BinaryIO]:
-    """A file under this name, whole or not at all: a link to a file stays one, ``/dev/stdout`` is written as it is. An
-    OSError names it."""
-    aside = path.resolve().parent / f".{uuid.uuid4().hex[:12]}{PART}"
+    """A user's output under this name, whole or not at all: a link to a file stays one, ``/dev/stdout`` is written as
+    it is. An OSError names it."""
     try:
         if str(path).startswith(("/dev/std", "/dev/fd/", "/proc/")) or (path.exists() and not path.is_file()):
             with path.open("wb") as file:
                 yield file
-            return
+        else:
+            with replacing(path.resolve()) as file:
+                yield file
+    except OSError as error:
+        error.filename, error.filename2 = str(path), None
+        raise
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file of the program's own, whole or not at all. It takes the place of a link or a pipe of that name, and never
+    writes through it."""
+    aside = path.with_name(f".{uuid.uuid4().hex[:12]}{PART}")
+    try:
         with aside.open("wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        aside.replace(path.resolve())
-    except OSError as error:
-        error.filename, error.filename2 = str(path), None
-        raise
+        aside.replace(path)
     finally:
         aside.unlink(missing_ok=True)

@@ -462,9 +462,13 @@ def _write(state: Run | TaskRun, say: cli.Say, *, is_quiet: bool) -> Entry:
     row, id_ = state.staging.sheet["row"], state.staging.id
     say(**asdict(state.now()), now=True)
     if not is_quiet:
-        end = f", {counted(row['threads'], 'thread')}" if row["threads"] else ""
+        threads = row.get("threads")  # of none in runs of earlier versions
+        end = f", {counted(threads, 'thread')}" if threads else ""
         model = f"{row['model_alias']}:{row['model_step']}"
         cli.note(f"{id_}: {model}, {row['lp']}, {row['backend']}, {row['device'] or 'tasks'}{end}")
+    before = [*state.notes]
+    for text in before:
+        cli.note(text)
     try:
         for now in state.progress():
             say(now.words(), now=now.done == now.samples, **asdict(now))
@@ -473,11 +477,12 @@ def _write(state: Run | TaskRun, say: cli.Say, *, is_quiet: bool) -> Entry:
         outcome = "stopped" if isinstance(error, KeyboardInterrupt) else "saved samples stay"
         if isinstance(error, KeyboardInterrupt) and (cancel := getattr(state, "cancel", "")):
             outcome = f"the tasks of {id_} keep running; `{cancel}` ends them"
-        state.notes.append(f"{outcome}; `python -m engine run --resume {id_}` resumes the run")
+        if state.staging.is_there:
+            state.notes.append(f"{outcome}; `python -m engine run --resume {id_}` resumes the run")
         raise
     finally:
         state.staging.release()
-        for text in state.notes:
+        for text in state.notes[len(before) :]:
             cli.note(text)
     say(**asdict(replace(state.now(), state="done")), now=True)
     return entry

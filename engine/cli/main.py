@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -17,6 +19,7 @@ from engine import __version__
 from engine.cli.terminal import new_app
 from engine.errors import DEBUG, UNFORESEEN, DriftscopeError, one_line, shown
 from engine.figures.words import shortened
+from engine.processes import raise_open_files
 from engine.user_files import keep_private
 
 MODULES = {
@@ -47,13 +50,40 @@ def root(argv: Sequence[str]) -> Any:
     return get_command(app)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by the parent process
-            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
+class _Stream(io.FileIO):
+    """Standard output or standard error. What is lost by such an error is dropped, and the work goes on: a log that
+    cannot be written ends no run, nor does a reader, such as ``head``, that has seen enough."""
+
+    def __init__(self, number: int, dropped: type[OSError]) -> None:
+        super().__init__(number, "w", closefd=False)
+        self.dropped = dropped
+
+    def write(self, content: Any) -> int:
+        with contextlib.suppress(self.dropped):
+            if (written := super().write(content)) is None:
+                raise BlockingIOError(errno.EAGAIN, "it takes no more at present")
+            return written
+        return len(content)
+
+
+def _open_streams(*, is_process: bool) -> None:
+    """Of a process of its own, not of one that only calls `main`."""
+    for name, dropped in (("stdout", BrokenPipeError), ("stderr", OSError)):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by the parent process
+            stream = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+        elif is_process:
+            how = {"encoding": stream.encoding, "line_buffering": stream.line_buffering}
+            stream = io.TextIOWrapper(io.BufferedWriter(_Stream(stream.fileno(), dropped)), **how)
         with contextlib.suppress(AttributeError):  # tests put plain StringIO in their place
-            getattr(sys, name).reconfigure(errors="backslashreplace")
+            stream.reconfigure(errors="backslashreplace")
+        setattr(sys, name, stream)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    _open_streams(is_process=argv is None)
     keep_private()
+    raise_open_files()
     words = list(sys.argv[1:] if argv is None else argv)
     status, program = 2, "driftscope"
     try:
@@ -71,11 +101,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         message = f"{shortened(text, MOST_MESSAGE_CHARS - 100)} (see {program} --help)"
     except DriftscopeError as error:
         message = str(error)
-    except BrokenPipeError:
-        _drop_output()  # the reader, such as `head`, has ended
-        return 0
     except OSError as error:
         _drop_output()
+        if isinstance(error, BrokenPipeError) and str(error.filename).startswith("/dev/"):
+            return 0  # an output that was named: /dev/stdout
         message = f"{error.strerror or error}{f' {shown(error.filename, 200)}' if error.filename else ''}"
     except KeyboardInterrupt:
         status, message = 130, "stopped"

@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from engine.errors import AssetError, FileError
-from engine.user_files import writing
+from engine.user_files import replacing
 
 Arrays = dict[str, NDArray[Any]]
 Meta = dict[str, Any]
@@ -51,7 +51,7 @@ def write_bytes(path: Path, content: bytes) -> None:
     """No reader meets half a file, and a full disk leaves nothing behind."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with writing(path) as file:
+        with replacing(path) as file:
             file.write(content)
     except OSError as error:
         raise AssetError(

@@ -8,26 +8,25 @@ A file that ships is SQL below a head of comments; an indented line continues th
     --   Pass rate is by the reports' rule.
     SELECT ...
 
-A user's own are in one JSON file of the store's home. It is written atomically; of two programs that write at the same
-moment the later one wins.
+A user's own are in one JSON file of the store's home, which is read again and written by one process at a time.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from threading import Lock
 
 from engine.errors import FileError, StoreError, shown, visible
 from engine.paths import DATA
-from engine.store.files import Files
+from engine.store.files import Files, alone, writing_errors
 
 VIEWS, EXAMPLES = DATA / "views", DATA / "examples"
 FILE, VERSION, OWN = "queries.json", 1, "own:"
 MOST_NAME, MOST_SQL = 80, 100_000
-_writing = Lock()  # read, change, write: one thread of this program at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +68,23 @@ def own_queries(files: Files) -> list[Query]:
 def save_query(files: Files, name: str, sql: str) -> Query:
     """One of this name is replaced."""
     query = _checked(name, sql)
-    with _writing:
+    with _alone(files):
         _write(files, [*(saved for saved in own_queries(files) if saved.key != query.key), query])
     return query
 
 
 def delete_query(files: Files, name: str) -> None:
-    with _writing:
+    with _alone(files):
         _write(files, [query for query in own_queries(files) if query.title != name])
+
+
+@contextmanager
+def _alone(files: Files) -> Iterator[None]:
+    """To read, change and write: a store that is not there yet is made."""
+    with writing_errors(files.root):
+        files.root.mkdir(parents=True, exist_ok=True)
+    with alone(files, ""):
+        yield
 
 
 def _write(files: Files, queries: list[Query]) -> None:

@@ -134,7 +134,7 @@ class TaskRun(RunState):
     def __init__(self, staging: Staging, molecules: Sequence[Molecule], plan: RunPlan, cluster: Cluster) -> None:
         super().__init__(staging, molecules, plan)
         self.cluster = cluster
-        self.logs = staging.files.root / LOGS / staging.id  # a disk that is shared where tasks run on other machines
+        self.logs = staging.files.within(f"{LOGS}/{staging.id}/log").parent  # a disk that all tasks share
         self.jobs: list[Any] | None = None  # each has done() and exception()
 
     @property
@@ -224,17 +224,35 @@ def begun(
 
 
 def resumed(files: Files, cluster: Cluster | None, run_id: str, device: str = "auto") -> Run | TaskRun:
-    """``device``: another than it began on."""
+    """``device``: another than it began on. What it had to assume is in its notes."""
     staging, plan = resume(files, run_id)
     if staging.is_being_written:
         raise RunError(f"{staging.id} is being written by another process", "Wait for it, or stop it")
+    notes = [f"group {name} is damaged: its samples are written again" for name in staging.drop_damaged()]
+    notes += _differences(staging, plan)
+    if notes:
+        staging.write_note(0, notes=notes)
     if device != "auto":
         plan = replace(plan, model=replace(plan.model, device=device))
     if cluster is not None:
-        return TaskRun(staging, molecules_of(staging), plan, cluster)
-    staging.lock()
-    loaded = load_model(plan.model.entry(), plan.model.device, plan.model.dtype, plan.model.attention)
-    return Run(staging, loaded, molecules_of(staging), plan)
+        run: Run | TaskRun = TaskRun(staging, molecules_of(staging), plan, cluster)
+    else:
+        staging.lock()
+        loaded = load_model(plan.model.entry(), plan.model.device, plan.model.dtype, plan.model.attention)
+        run = Run(staging, loaded, molecules_of(staging), plan)
+    run.notes += notes
+    return run
+
+
+def _differences(staging: Staging, plan: RunPlan) -> Iterator[str]:
+    """In what the rest of a run that is resumed may differ from its beginning, a sentence each."""
+    if assumed := plan.assumed(staging.sheet["plan"]):
+        settings = ", ".join(f"{name.replace('_', ' ')} {value or 'no'}" for name, value in assumed.items())
+        problem = f"{staging.id} was begun by schema version {staging.sheet['schema']}, which did not have all settings"
+        yield f"{problem}; assumed are: {settings}."
+    began, now = staging.sheet["row"].get("weights"), plan.model.entry().sha256
+    if began and now and began != now:
+        yield f"Its weights are {now[:8]} from here on; the samples before were written with {began[:8]}."
 
 
 @contextlib.contextmanager

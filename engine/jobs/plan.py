@@ -6,7 +6,7 @@ import math
 import re
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -94,6 +94,12 @@ class RunPlan:
             return cls(**{**sheet, "model": ModelChoice(**sheet["model"]), "plan": Plan(**plan)})
         except (KeyError, TypeError, ValueError) as error:
             raise RunError(f"the run's plan cannot be read ({error})", "It is of another version: run again") from error
+
+    def assumed(self, sheet: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings that the version which wrote the sheet did not have yet. A guard's are as old as guards."""
+        given = {*sheet, *sheet["plan"]}
+        settings = asdict(self) | asdict(self.plan)
+        return {name: value for name, value in settings.items() if name not in {*given, "guard"}}
 
     def groups(self, heavy_atoms: Sequence[int]) -> list[list[int]]:
         """Indices of the molecules in groups, longest first: rows of similar length share a batch."""

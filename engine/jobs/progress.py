@@ -39,10 +39,10 @@ def telling(path: Path | None, *, is_shown: bool) -> Iterator[Say]:
             sys.stderr.flush()
         if file is not None and values:
             with contextlib.suppress(OSError):  # a full disk stops the work where it writes samples, not here
-                file.write(json.dumps(values, allow_nan=False) + "\n")
+                file.write(f"{json.dumps(values, allow_nan=False)}\n".encode())
 
     with contextlib.ExitStack() as stack:
-        file: Any = path and stack.enter_context(path.open("a", encoding="utf-8", buffering=1))
+        file: Any = path and stack.enter_context(path.open("ab", buffering=0))
         if is_shown:
             stack.callback(sys.stderr.write, "\r\033[K")
         yield say

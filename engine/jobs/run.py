@@ -54,6 +54,7 @@ from engine.store.store import Store
 from engine.text.blocks import SOUND
 from engine.text.check import answer_of
 from engine.text.generated import mode_of
+from engine.user_files import open_regular
 
 REFERENCE_S, WAIT_S = 20.0, 0.2
 """Longest search for a molecule's reference conformers, and longest wait for a verdict before the next ``go_on``."""
@@ -100,8 +101,8 @@ def resume(files: Files, run_id: str) -> tuple[Staging, RunPlan]:
 
 def molecules_of(staging: Staging) -> Sequence[Molecule]:
     try:
-        file = staging.files.path(f"{staging.folder}/{MOLECULES_FILE}")
-        texts = pq.read_table(file, partitioning=None)["smiles"].to_pylist()
+        with open_regular(staging.files.path(f"{staging.folder}/{MOLECULES_FILE}")) as file:
+            texts = pq.read_table(file)["smiles"].to_pylist()
     except (OSError, pa.ArrowException, LookupError) as error:
         raise RunError(f"the molecules of {staging.id} are lost", "Start a new run") from error
     return MoleculeList(parse_written, texts)

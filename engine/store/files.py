@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import shutil
+import stat
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -19,7 +20,7 @@ from typing import IO, Any
 import msgspec
 
 from engine.errors import StoreError, TakenError, shown
-from engine.user_files import open_regular, writing
+from engine.user_files import open_regular, replacing
 
 ASIDE = "staging"
 """What is being written, and what is being thrown away: never read as an entry."""
@@ -38,6 +39,18 @@ class Files:
 
     def path(self, name: str) -> str:
         return f"{self.where}/{name}"
+
+    def within(self, name: str) -> Path:
+        """Where to write or remove this. An error where a folder on the way is a link, since that leads out of the
+        store; the store itself may be one."""
+        *folders, last = name.split("/")
+        path = self.root
+        for folder in filter(None, folders):
+            path /= folder
+            if path.is_symlink():
+                problem = f"{shown(path, 200)} is a link, where the store has a folder"
+                raise StoreError(problem, "Remove it, or make a link of the whole store")
+        return path / last
 
     def folders(self, name: str) -> list[str]:
         """Names of a folder's folders, sorted; none where there is no such folder. What is no file counts as one."""
@@ -79,22 +92,22 @@ class Files:
 
     @contextmanager
     def writing(self, name: str) -> Iterator[IO[bytes]]:
-        """The file is there whole or not at all, and stays when the power fails."""
-        path = self.root / name
+        """The file is there whole or not at all, and stays when the power fails. A link of that name is replaced."""
+        path = self.within(name)
         with writing_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            with writing(path) as file:
+            with replacing(path) as file:
                 yield file
             _sync(path.parent)
 
     def publish(self, aside: str, name: str) -> None:
         """A folder that was written aside becomes visible, all of its files at once."""
-        path = self.root / name
+        path, folder = self.within(name), self.within(aside)
         with writing_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            _sync(self.root / aside)
+            _sync(folder)
             try:
-                (self.root / aside).rename(path)
+                folder.rename(path)
             except OSError as error:
                 if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
                     raise TakenError(f"{path} is there already", "Choose another name") from error
@@ -104,10 +117,10 @@ class Files:
     def remove(self, name: str) -> None:
         """A folder or a file; nothing where it is not there. A folder is hidden first: nothing reads half of it, and
         `sweep` finds what was not finished."""
-        path = self.root / name
+        path = self.within(name)
         with writing_errors(path):
             if path.is_dir() and not name.startswith(f"{ASIDE}/{REMOVED}"):
-                hidden = self.root / ASIDE / f"{REMOVED}{uuid.uuid4().hex[:8]}"
+                hidden = self.within(f"{ASIDE}/{REMOVED}{uuid.uuid4().hex[:8]}")
                 hidden.parent.mkdir(parents=True, exist_ok=True)
                 with suppress(FileNotFoundError):  # another process was first
                     path.rename(hidden)
@@ -141,6 +154,9 @@ def _sync(folder: Path) -> None:
     number = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(number)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # what shared disks say that cannot do it for a folder
+            raise
     finally:
         os.close(number)
 
@@ -148,10 +164,20 @@ def _sync(folder: Path) -> None:
 @contextmanager
 def alone(files: Files, folder: str) -> Iterator[None]:
     """One process at a time in a folder, where the disk has locks; the others wait."""
-    number = os.open(files.path(folder), os.O_RDONLY)
+    number = os.open(files.within(f"{folder}/.").parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         with suppress(OSError):  # a disk without locks
             fcntl.flock(number, fcntl.LOCK_EX)
         yield
     finally:
         os.close(number)
+
+
+def open_lock(path: Path, flags: int) -> int:
+    """The number of a lock's file. OSError where it is a link, which may lead out of the store, or a pipe, which would
+    be waited for."""
+    number = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
+    if stat.S_ISREG(os.fstat(number).st_mode):
+        return number
+    os.close(number)
+    raise OSError(errno.EINVAL, "it is no plain file", str(path))

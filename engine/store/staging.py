@@ -28,7 +28,7 @@ import pyarrow.dataset as ds
 from engine.errors import DriftscopeError, RunError, StoreError, TakenError, nearest, one_line, shown
 from engine.store.columns import VERSION, Kind
 from engine.store.entries import NAME, USER_SHEET, Entry, TableFile, entry_folder, parse_entry, sha256_of, write_part
-from engine.store.files import ASIDE, REMOVED, Files, alone
+from engine.store.files import ASIDE, REMOVED, Files, alone, open_lock
 from engine.store.schema import RUN
 
 log = logging.getLogger(__name__)
@@ -102,7 +102,12 @@ class Staging:
         """No other process writes under this rank while this one lives."""
         if self._lock is not None:
             return
-        number = os.open(self.files.path(f"{self.folder}/.lock-{rank:04d}"), os.O_CREAT | os.O_RDWR, 0o644)
+        path = self.files.within(f"{self.folder}/.lock-{rank:04d}")
+        try:
+            number = open_lock(path, os.O_CREAT | os.O_RDWR)
+        except OSError as error:
+            problem = f"{shown(path, 200)} cannot be the lock of {self.id}: {error.strerror or error}"
+            raise RunError(problem, "Remove it if it is a link or no file; else check the rights there") from error
         for _ in range(LOCK_TRIES):
             if not _is_taken(number):
                 self._lock = number
@@ -119,9 +124,13 @@ class Staging:
     @property
     def is_being_written(self) -> bool:
         for path in (self.files.root / self.folder).glob(".lock-*"):
-            with suppress(OSError), path.open("rb") as file:
-                if _is_taken(file.fileno()):
-                    return True
+            with suppress(OSError):  # what is no plain file is no lock
+                number = open_lock(path, os.O_RDONLY)
+                try:
+                    if _is_taken(number):
+                        return True
+                finally:
+                    os.close(number)
         return False
 
     @property
@@ -129,8 +138,19 @@ class Staging:
         """Whether the entry is in the store, by this process or another one."""
         return (self.files.root / self.kind.folder / f"{self.kind.key}={self.id}").exists()
 
+    @property
+    def is_there(self) -> bool:
+        """Whether nobody has removed it."""
+        return (self.files.root / self.folder / self.kind.sheet).is_file()
+
+    def _check_there(self) -> None:
+        """Before each file, which would make the folder again."""
+        if not self.is_there:
+            raise RunError(f"{self.id} was removed while it was written", "Begin it again")
+
     def write_note(self, rank: int, **values: Sequence[Any]) -> None:
         """Keep lists of values next to the groups, in a file of this writer's own."""
+        self._check_there()
         self.files.write_object(f"{self.folder}/told-{rank:04d}-{time.time_ns()}.json", values)
 
     def notes(self) -> dict[str, list[Any]]:
@@ -173,6 +193,7 @@ class Staging:
         number: int | None = None,
     ) -> Group:
         """Write a group; it counts when this returns. ``number`` names it, the next free one without."""
+        self._check_there()
         if number is None:
             number = 1 + max((int(group.name.partition("-")[2]) for group in self.groups()), default=-1)
         name = f"{rank:04d}-{number:05d}"
@@ -205,6 +226,19 @@ class Staging:
             self.abandon()
         return entry
 
+    def drop_damaged(self) -> list[str]:
+        """Take away the groups of which a file has other bytes than were written: their samples are to be written
+        again. Their names; every byte is read."""
+        damaged = []
+        for group in self.groups():
+            try:
+                for part in group.tables.values():
+                    self.path_of(part)
+            except (StoreError, OSError):
+                damaged.append(group.name)
+                self.files.remove(f"{self.folder}/group-{group.name}.json")
+        return damaged
+
     def abandon(self) -> None:
         """Throw away what was written aside."""
         self.release()
@@ -215,7 +249,7 @@ class Staging:
         path = Path(self.files.path(f"{self.folder}/{part.file}"))
         with path.open("rb") as file:
             if sha256_of(file) != part.sha256:
-                raise StoreError(f"{self.folder}/{part.file} is damaged", "Remove it, then use --resume")
+                raise StoreError(f"{self.folder}/{part.file} is damaged", "Use --resume, which writes it again")
         return path
 
     def _merge(self, groups: Sequence[Group], into: str) -> dict[str, TableFile]:

@@ -151,11 +151,9 @@ def answers(calls: Mapping[str, Mapping[str, Any]], store: Path) -> dict[str, An
             folder.mkdir()
             words = [arg.replace("{inputs}", str(INPUTS)).replace("{out}", str(folder)) for arg in call["args"]]
             requests.append([*words, "--json"])
-        done = _python("-c", _CALLS, store=store, stdin=json.dumps(requests), limit_s=LIMIT_S * 3)
-        assert done.code == 0, done.err[-2000:]
         documents = {}
-        for name, folder, line in zip(calls, folders, done.out.splitlines(), strict=True):
-            documents[name] = Done(*json.loads(line)).document
+        for name, folder, done in zip(calls, folders, all_of(requests, store), strict=True):
+            documents[name] = done.document
             if reads := calls[name].get("reads"):
                 content = (folder / reads).read_text(encoding="utf-8")
                 file = json.loads(content) if reads.endswith(".json") else content.splitlines()
@@ -163,7 +161,18 @@ def answers(calls: Mapping[str, Mapping[str, Any]], store: Path) -> dict[str, An
         return documents
 
 
+def all_of(requests: Sequence[Sequence[str]], store: Path) -> list[Done]:
+    """What each command wrote, one after the other in one process."""
+    done = _python("-c", _CALLS, store=store, stdin=json.dumps(requests), limit_s=LIMIT_S * 3)
+    assert done.code == 0, done.err[-2000:]
+    return [Done(*json.loads(line)) for line in done.out.splitlines()]
+
+
 def unpacked_old_store(folder: Path) -> Path:
-    with tarfile.open(HERE / "old_store.tar.gz") as packed:
+    return unpacked("old_store", folder) / "store"
+
+
+def unpacked(name: str, folder: Path) -> Path:
+    with tarfile.open(HERE / f"{name}.tar.gz") as packed:
         packed.extractall(folder, filter="data")
-    return folder / "store"
+    return folder

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.contract.black_box import HERE, answers, engine, options, pages, unpacked_old_store
+from tests.contract.black_box import HERE, all_of, answers, engine, options, pages, unpacked, unpacked_old_store
 from tests.contract.expected import gone, is_gone, is_known, keys_gone, missing, recorded
 from tests.contract.inclusion import lost, reduced
 from tests.support import ROOT, sized
@@ -83,6 +83,22 @@ def test_a_stopped_run_is_resumed_under_its_name_and_rules(lp: str, tmp_path: Pa
     (run,) = engine("run", "--resume", rows[0]["run_id"], "--json", store=store).document
     assert (run["lp"], run["samples"]) == (lp, len(rows))
     assert engine("sql", OF_STOPPED.format(lp=lp), "--json", store=store).document == rows
+
+
+ASSUMED = {1: "rmsd references no, judge no, strain no", 2: "rmsd references no", 6: "descriptors plain, bos no"}
+
+
+def test_a_stopped_run_of_each_earlier_version_is_resumed(tmp_path: Path) -> None:
+    """`stopped_runs.tar.gz` has runs that the code of then began, killed after their second group. The bug: a KeyError
+    where the threads of a run are shown."""
+    stores = [unpacked("stopped_runs", tmp_path) / f"v{version}" for version in range(1, 7)]
+    runs = [(store, path.name) for store in stores for path in sorted((store / "staging").iterdir())]
+    calls = [("run", "--resume", run_id, "--store", str(store)) for store, run_id in runs]
+    for (store, run_id), done in zip(runs, all_of(calls, tmp_path), strict=True):
+        version = int(store.name[1:])
+        (note,) = [line for line in done.err.splitlines() if f"begun by schema version {version}" in line]
+        assert done.code == 0 and ASSUMED.get(version, "descriptors plain, bos no") in note, done
+        assert json.loads((store / f"runs/run_id={run_id}/run.json").read_text("utf-8"))["row"]["samples"] == 6
 
 
 def test_nothing_here_imports_the_product() -> None:

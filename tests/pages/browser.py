@@ -74,7 +74,7 @@ class Server:
 def serve(script: Path, *, env: dict[str, str] | None = None) -> Iterator[Server]:
     """``script`` under ``streamlit run``, from the root: a fork of one process that has imported what the app needs."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        port, log_file = _free_port(), Path(folder) / "streamlit.log"
+        port, log_file = free_port(), Path(folder) / "streamlit.log"
         log_file.touch()
         server = Server(f"http://localhost:{port}", log_file)
         # The server is killed in the end; what it leaves in the temporary folder goes with this one.
@@ -87,7 +87,7 @@ def serve(script: Path, *, env: dict[str, str] | None = None) -> Iterator[Server
         print(json.dumps(order), file=orders, flush=True)
         process = int(answers.readline())
         try:
-            _wait_until_healthy(process, server)
+            wait_until_healthy(process, server)
             yield server
         finally:
             with suppress(ProcessLookupError):
@@ -111,13 +111,13 @@ def _launcher() -> subprocess.Popen[str]:
     return process
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("localhost", 0))
         return int(probe.getsockname()[1])
 
 
-def _wait_until_healthy(process: int, server: Server) -> None:
+def wait_until_healthy(process: int, server: Server) -> None:
     limit = time.monotonic() + START_LIMIT_S
     while time.monotonic() < limit:
         if _has_ended(process):

@@ -152,6 +152,27 @@ def test_a_full_disk_is_one_line() -> None:
     assert (process.returncode, process.stderr) == (2, b"driftscope: No space left on device\n")
 
 
+@pytest.mark.parametrize("is_full", [False, True])
+def test_a_log_that_cannot_be_written_ends_no_run(tmp_path: Path, is_full: bool) -> None:
+    """The bug: `run ... 2>&1 | true` exited 0 without a run, and `2>/dev/full` 1 without a word."""
+    argv = ("run", "C", "--model", "demo-qwen", "--max-new-tokens", "4", "--progress")
+    environment = ENVIRONMENT | {"DRIFTSCOPE_STORE": str(tmp_path)}
+    if is_full:
+        with Path("/dev/full").open("wb") as full:
+            process = start(*argv, "/dev/full", stderr=full, env=environment)
+    else:
+        read, write = os.pipe()
+        os.close(read)
+        process = start(*argv, "/dev/full", stdout=write, stderr=write, env=environment)
+        os.close(write)
+    assert process.returncode == 0 and len([*(tmp_path / "runs").iterdir()]) == 1
+
+
+def test_a_pipe_that_broke_elsewhere_is_no_success(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.cli.terminal.given_text", Mock(side_effect=BrokenPipeError(32, "Broken pipe")))
+    assert run(*TOKENS).error == "driftscope: Broken pipe"
+
+
 NO_INPUT = b"driftscope: there is no standard input. Give the text itself, or a file\n"
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +171,18 @@ def test_save_replace_delete(files: Files) -> None:
     assert [query.key for query in queries.own_queries(files)] == ["own:b"]
     assert json.loads(files.read(queries.FILE)) == {"version": 1, "queries": [{"name": "b", "sql": "SELECT 'é\n'"}]}
     assert files.read(queries.FILE).startswith(b'{\n "version"')
+
+
+def save_some(place: str, writer: int) -> None:
+    for number in range(10):
+        queries.save_query(Files(Path(place)), f"{writer}, {number}", "SELECT 1")
+
+
+def test_what_several_processes_save_is_all_there(files: Files) -> None:
+    """The bug: 26 of 40 were lost, each written by a process that had read the file before."""
+    with ProcessPoolExecutor(4, mp_context=get_context("spawn")) as pool:
+        list(pool.map(save_some, [files.where] * 4, range(4)))
+    assert len(queries.own_queries(files)) == 40
 
 
 @pytest.mark.parametrize(

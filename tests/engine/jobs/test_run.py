@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 import time
+from collections.abc import Callable
 from dataclasses import asdict, fields, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
@@ -19,9 +21,10 @@ from engine.errors import ConstraintError, RunError
 from engine.inspection.judging import judge_run
 from engine.jobs import plan
 from engine.jobs import run as run_module
+from engine.jobs.cluster import resumed
 from engine.jobs.plan import RunPlan
 from engine.jobs.progress import PartProgress, ProgressFile
-from engine.jobs.run import begin, molecules_of
+from engine.jobs.run import Run, begin, molecules_of
 from engine.lp_records import GuardSettings
 from engine.records import MoleculeVerdict
 from engine.store.files import Files
@@ -128,16 +131,32 @@ def test_samples_that_come_out_otherwise_are_counted_and_told(folder: Path, tmp_
     assert entry.row["notes"] == "2 of 2 finished samples differed when the run was resumed."
 
 
-def test_a_group_that_is_damaged_is_written_anew(folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "damage", [lambda content: content[:-7], lambda content: content[:9] + bytes(9) + content[18:]]
+)
+def test_a_group_that_is_damaged_is_written_anew(
+    folder: Path, tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    """The bug: other bytes of the same number were seen when all other groups had been written."""
     whole = content(finished(started(tmp_path / "a", folder, 4)))
     run = started(tmp_path / "b", folder, 4)
     list(run.progress())
     run.staging.release()
     (damaged, *_) = sorted((tmp_path / "b" / "staging" / run.staging.id).glob("samples-*.parquet"))
-    damaged.write_bytes(damaged.read_bytes()[:-7])
-    again = opened(run.staging, run.loaded)
-    assert len(again.left()) == 1
+    damaged.write_bytes(damage(damaged.read_bytes()))
+    again = resumed(run.staging.files, None, run.staging.id)
+    assert isinstance(again, Run) and len(again.left()) == 1
     assert content(finished(again)) == whole
+
+
+def test_a_run_that_was_removed_ends_at_its_next_group_and_does_not_come_back(folder: Path, tmp_path: Path) -> None:
+    run = started(tmp_path, folder, 4)
+    progress = run.progress()
+    next(_ for _ in progress if run.finished)
+    shutil.rmtree(tmp_path / "staging" / run.staging.id)
+    with pytest.raises(RunError, match=rf"{run.staging.id} was removed while it was written\. Begin it again"):
+        list(progress)
+    assert len(run.finished) == 1 and run.staging.files.folders("staging") == []
 
 
 # --- what cannot be -----------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,22 @@ def test_a_file_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monke
     with pytest.raises(StoreError, match=message):
         files.write(name, b"new")
     assert (files.read("runs/a.json"), everything(tmp_path)) == (b"old", ["runs", "runs/a.json"])
+
+
+def test_a_disk_that_cannot_sync_a_folder_is_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bug: a run on a shared disk ended at its first file."""
+    fsync = os.fsync
+
+    def of_files_alone(number: int) -> None:
+        if stat.S_ISDIR(os.fstat(number).st_mode):
+            failing(errno.EINVAL)()
+        fsync(number)
+
+    monkeypatch.setattr(os, "fsync", of_files_alone)
+    files = Files(tmp_path)
+    files.write("staging/x/run.json", b"{}")
+    files.publish("staging/x", "runs/run_id=x")
+    assert files.read("runs/run_id=x/run.json") == b"{}"
 
 
 def test_a_link_is_removed_and_not_what_it_points_to(tmp_path: Path) -> None:

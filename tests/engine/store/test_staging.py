@@ -321,7 +321,9 @@ def test_a_group_with_a_flipped_byte_is_named_when_it_is_merged(store: Store) ->
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
-    with pytest.raises(StoreError, match=r"blocks-0000-00000\.parquet is damaged\. Remove it, then use --resume"):
+    with pytest.raises(
+        StoreError, match=r"blocks-0000-00000\.parquet is damaged\. Use --resume, which writes it again"
+    ):
         published(staging)
     path.unlink()
     assert staging.groups() == []
