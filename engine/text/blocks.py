@@ -152,6 +152,11 @@ def count_junk(readings: Sequence[BlockReading]) -> JunkCount:
     )
 
 
+def missing_axes(content: str) -> tuple[str, ...]:
+    """Those of which a block has no number, however damaged, before what is no number: ``z`` of ``2.5,-0.2,``."""
+    return tuple("xyz")[len(_NUMBER.findall(content[: _first_foreign(content)])) :]
+
+
 def has_letter(content: str) -> bool:
     return any(char.isalpha() for char in content)
 
