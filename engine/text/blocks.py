@@ -21,6 +21,9 @@ from engine.records import MOST_DECIMALS, MOST_INTEGER_DIGITS, SHORTEST4, WIDEST
 READ_FORMAT = SHORTEST4
 """What counts as a number when nothing is known of the model: up to four decimals and three integer digits."""
 
+RULES = 2
+"""The version of the rules by which kinds are decided. Before it, a z with all its decimals could be cut, and a
+continuation did not count."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 SOUND: frozenset[Kind] = frozenset({"exact", "unverified"})
 CUT_KINDS: frozenset[Kind] = frozenset({"cut"})
