@@ -60,6 +60,10 @@ class NumberFormat:
         """The coordinate that a complete number means; None where it means none."""
         return float(number)
 
+    def is_full(self, number: str) -> bool:
+        """Whether it has as many decimals as the model ever writes, so that nothing can follow: ``0.0590`` of four."""
+        return len(number.partition(".")[2]) >= self.most_decimals
+
     @property
     def words(self) -> str:
         """Which writer it is."""
@@ -111,6 +115,9 @@ class BinFormat(NumberFormat):
         """The centre of the bin."""
         is_bin = number.isdecimal() and len(number) == self.digits and 1 <= int(number) <= self.bins
         return round((int(number) - 0.5) * self.bin_ang - self.range_ang, 9) if is_bin else None
+
+    def is_full(self, number: str) -> bool:
+        return len(number) >= self.digits
 
     @property
     def words(self) -> str:

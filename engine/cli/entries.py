@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import make_dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -19,12 +19,16 @@ from engine.cli import terminal as cli
 from engine.cli.text import READER
 from engine.errors import DriftscopeError, one_line, shown
 from engine.figures.text_tables import cell, table_lines
+from engine.figures.words import counted
 from engine.records import Molecule, ReaderName
 from engine.sandbox import read_aside
 from engine.store.columns import Kind, rows_of
 from engine.store.entries import Entry, rmsd_references, without_samples
 from engine.store.schema import CONFORMERS, KINDS, LOGIT_LOG, REFERENCES, RUN, TRACE
 from engine.user_files import expand, read_text
+
+if TYPE_CHECKING:
+    from engine.store.store import Store
 
 app = cli.new_app()
 references_app = cli.new_app("references", "reference conformers: list, add, make, remove")
@@ -220,22 +224,51 @@ def annotate(
 
 
 @cli.command(app, "verify")
-def verify(io: cli.Io) -> int:
-    """read every file of the store, and name what is damaged"""
+def verify(
+    io: cli.Io, recount: bool = cli.option(False, "count runs that have former counts again, in their texts")
+) -> int:
+    """read every file of the store, and name what is damaged
+
+    Runs that were stored before the rules of cut blocks and of an import's descriptors changed have *former counts*.
+    --recount finds both again in the stored texts, run by run: a run has all of its new counts, or all of the former.
+    """
+    from engine.store.entries import has_former_counts
     from engine.store.store import state_rows
 
-    rows = state_rows(io.opened(to_read=True))
+    store = io.opened(to_read=not recount)
+    rows = [*(_recounted(io, store) if recount else ()), *state_rows(store)]
+    former = [entry for entry in store.listing().entries if has_former_counts(entry)]
     if io.is_json:
         cli.emit_json(rows)
     else:
         io.show({"whole": Counter(row["kind"] for row in rows if row["state"] == "whole")})
         for row in rows:
-            subject = row["id"] if row["state"] == "unfinished" else row["where"]
+            subject = row["where"] if row["state"] == "damaged" else row["id"]
             if row["state"] != "whole":
                 cli.write(one_line(f"{row['state']}: {subject}: {row['what']}"))
+    if former:
+        note = "`verify --recount` counts those of your own store again"
+        cli.note(f"{counted(len(former), 'run')} with former counts; {note}")
     if damaged := sum(row["state"] == "damaged" for row in rows):
         cli.note(f"driftscope: {damaged} damaged. Run or import them again, or remove them")
     return 2 if damaged else 0
+
+
+def _recounted(io: cli.Io, store: Store) -> list[dict[str, Any]]:
+    """The runs that were counted again, and those that could not be."""
+    from engine.inspection.recount import former_runs, recount_run
+
+    rows: list[dict[str, Any]] = []
+    with cli.status(is_quiet=io.is_json) as say:
+        for number, entry in enumerate(runs := former_runs(store)):
+            say(f"{number:,}/{len(runs):,} runs counted again")
+            row = {"kind": RUN.folder, "id": entry.id, "run_id": entry.id, "where": store.home.where}
+            try:
+                again = recount_run(store, entry.id)
+                rows.append({"state": "recounted", **row, "what": again.words, "changed": again.changed})
+            except DriftscopeError as error:
+                rows.append({"state": "former counts", **row, "what": str(error)})
+    return rows
 
 
 @cli.command(app, "sql")

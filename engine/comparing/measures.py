@@ -14,7 +14,7 @@ from typing import Any, Literal
 from engine.figures.statistics import Interval, quotient, wilson
 from engine.lp_records import stored_name
 from engine.records import RULE_HELP
-from engine.store.entries import Entry, is_profiled, model_name, run_value
+from engine.store.entries import FORMER_COUNTS, Entry, has_former_counts, is_profiled, model_name, run_value
 from engine.store.schema import SAMPLES
 from engine.user_files import parsed_json
 
@@ -175,7 +175,8 @@ def stated(entry: Entry) -> dict[str, float | None]:
 
 
 def lp_words(entry: Entry) -> str:
-    return stored_name(run_value(entry, "lp"), is_former=not entry.row.get("descriptors"))
+    name = stored_name(run_value(entry, "lp"), is_former=not entry.row.get("descriptors"))
+    return f"{name} {FORMER_COUNTS}".lstrip() if has_former_counts(entry) else name
 
 
 def model_words(entry: Entry) -> str:

@@ -14,7 +14,16 @@ from engine.errors import DriftscopeError, TokenizerError, shown
 from engine.lp_records import UNKNOWN_LP, LpRecord, split_cleanup, stored_lp, stored_name, usual_placeholder
 from engine.models.registry import OWN_TOKENIZER, ModelEntry, load_registry
 from engine.records import Descriptors, NumberFormat
-from engine.store.entries import Entry, model_name, number_format_of, rmsd_references, run_value, without_samples
+from engine.store.entries import (
+    FORMER_COUNTS,
+    Entry,
+    has_former_counts,
+    model_name,
+    number_format_of,
+    rmsd_references,
+    run_value,
+    without_samples,
+)
 from engine.store.schema import BLOCKS, RUNS, SAMPLES, STEPS
 from engine.store.store import Store
 from engine.text.blocks import READ_FORMAT
@@ -35,6 +44,7 @@ class RunFacts:
     placeholder: str
     descriptors: Descriptors  # that its text or template is written with
     is_former: bool  # stored before the LPs here were the group's own
+    has_former_counts: bool  # its kinds were found by former rules
     samples: int
     passes: int | None
     bad_blocks: int | None
@@ -59,7 +69,8 @@ class RunFacts:
 
     @property
     def lp_words(self) -> str:
-        return stored_name(self.lp, is_former=self.is_former)
+        name = stored_name(self.lp, is_former=self.is_former)
+        return f"{name} {FORMER_COUNTS}".lstrip() if self.has_former_counts else name
 
     @property
     def is_hypothetical(self) -> bool:
@@ -97,6 +108,7 @@ def facts_of(entry: Entry) -> RunFacts:
         "key": entry.key,
         "descriptors": entry.row.get("descriptors") or "plain",
         "is_former": not entry.row.get("descriptors"),
+        "has_former_counts": has_former_counts(entry),
     }
     return RunFacts(**{**columns, **facts})
 
@@ -109,7 +121,7 @@ def run_tokenizer(run: RunFacts) -> tuple[TextTokenizer | None, str]:
     if not run.tokenizer:
         return None, "The run does not name its tokenizer."
     try:
-        return load_tokenizer(_tokenizer_name(run)), ""
+        return load_tokenizer(tokenizer_location(run)), ""
     except DriftscopeError as error:
         return None, f"Its tokenizer is not available here: {error}."
 
@@ -136,7 +148,7 @@ def model_entry(run: RunFacts) -> ModelEntry | None:
         return None
 
 
-def _tokenizer_name(run: RunFacts) -> str:
+def tokenizer_location(run: RunFacts) -> str:
     """A run tells a folder's name only; where the folder is, the registry knows."""
     if run.tokenizer in BUILT_IN:
         return run.tokenizer

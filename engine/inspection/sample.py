@@ -197,6 +197,8 @@ def _missing(
     if is_unknown:
         which = f"The LP {run.constraint} is unknown here" if run.constraint else "The run names no LP (unknown LP)"
         yield f"{which}: the text is aligned by structure, and a clean block may have been cut."
+    if run.has_former_counts:
+        yield "Its kinds and descriptors were found by former rules; `verify --recount` finds them again in its texts."
     if not has_blocks:
         yield "The run has no blocks for this sample."
     if not has_steps and not has_ids:

@@ -51,7 +51,7 @@ from engine.store.references import ReferenceSet, reference_set
 from engine.store.schema import RUN, SAMPLES, STEPS, TRIES
 from engine.store.staging import Group, Staging, sweep, totals
 from engine.store.store import Store
-from engine.text.blocks import SOUND
+from engine.text.blocks import RULES, SOUND
 from engine.text.check import answer_of
 from engine.text.generated import mode_of
 from engine.user_files import open_regular
@@ -419,6 +419,7 @@ def _first_row(run_id: str, loaded: LoadedModel, molecules: int, listed: int, pl
         "lp": full_name(options.lp),
         "placeholder": options.placeholder or None,
         "descriptors": options.descriptors_of(entry.descriptors),
+        "counted_by": RULES,
         "sampling": sampling_name(sampling),
         **asdict(sampling) | {"top_k": sampling.top_k or None},
         **{name: getattr(options, name) for name in ("backend", "seed", "batch_size", "equal_work")},

@@ -36,7 +36,7 @@ from engine.lp_records import FORMER, LPS, NO_LP, full_name, guard_words, split_
 from engine.models.registry import load_registry
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
 from engine.records import RULE_HELP
-from engine.store.entries import Entry, model_name, rmsd_references
+from engine.store.entries import Entry, has_former_counts, model_name, rmsd_references
 from engine.store.store import Store
 
 TITLE = "Which LP should I use?"
@@ -368,6 +368,12 @@ def cautions_of(row: Row, rows: Sequence[Row]) -> list[str]:
     return [*cautions, *([f"What the LP costs the model: {'; '.join(costs)}."] if costs else [])]
 
 
+def former_counts_of(runs: Mapping[str, Sequence[Entry]]) -> str:
+    """Of which LPs the run that is read has former counts; empty where none has."""
+    former = [lp for lp, entries in runs.items() if has_former_counts(entries[0])]
+    return f"Cut blocks of {listed(former)}: they have former counts, `verify --recount`." if former else ""
+
+
 def command_of(setting: Row, model: str, words: Sequence[str]) -> str:
     """``python -m engine run --model demo-qwen:final --lp truncating --sample-size 64 --device cpu``"""
     sampling, device = setting["sampling"], setting["device"].partition(" ")[0]
@@ -415,6 +421,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         if spreads
         else "Other load on the machine: each LP has one wall time; intervals are over molecules alone.",
         f"Other molecules: these are {units} of {listed(list(map(str, sizes)), 'to')} heavy atoms." if sizes else "",
+        former_counts_of(runs),
     ]
     size = max((of_lp[0].row.get("molecules") or 0 for of_lp in runs.values()), default=0)
     smiles = ["--smiles-file", "FILE"]

@@ -22,10 +22,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from engine.errors import DriftscopeError, StoreError, nearest, one_line, shown
+from engine.lp_records import stored_lp
 from engine.records import BinFormat, NumberFormat, read_number_format
 from engine.store.columns import TEXT, VERSION, Kind
 from engine.store.files import Files
-from engine.store.schema import RUN, RUNS, SAMPLES
+from engine.store.schema import BLOCKS, RUN, RUNS, SAMPLES
+from engine.text.blocks import RULES
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 USER_SHEET = "user.json"
@@ -141,6 +143,17 @@ def rmsd_references(entry: Entry) -> str:
 def is_profiled(entry: Entry) -> bool:
     """Whether a profiler ran next to it, as its command says: its times are not those of the work alone."""
     return "--profile" in str(entry.row.get("source") or "").split()
+
+
+FORMER_COUNTS = "(former counts)"
+"""Behind the LP of a run of which that is so, wherever it is named."""
+
+
+def has_former_counts(entry: Entry) -> bool:
+    """Whether its kinds of blocks, and of an import its descriptors, were found by former rules. They are not compared
+    unmarked, and ``verify --recount`` finds them again. Where the model closes its blocks, rules agree."""
+    is_current = entry.row.get("counted_by") == RULES or BLOCKS.name not in entry.sheet.get("tables", ())
+    return not is_current and stored_lp(entry.row.get("lp")).closed_by != "model"
 
 
 def number_format_of(entry: Entry) -> NumberFormat | None:

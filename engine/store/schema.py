@@ -58,6 +58,7 @@ RUNS = table(
     ("junk_nonnumeric", "whole", "blocks with anything but digits . , -: the reports' second count"),
     ("bad_blocks", "whole", "blocks that are neither exact nor unverified"),
     ("cut_blocks", "whole", "blocks closed by force in the middle of their numbers"),
+    ("counted_by", "whole", "version of the rules that its kinds are counted by; null: those of before there was one"),
     ("unverified_blocks", "whole", "blocks closed by force, of which nobody knows what the model wanted"),
     ("misread_blocks", "whole", "blocks that the group's reader puts over 0.01 angstrom off what they state"),
     ("misread_most_ang", "real", "the farthest of those that state three numbers; infinities do not count"),

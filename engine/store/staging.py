@@ -57,9 +57,13 @@ class Group:
 
 def totals(groups: Iterable[Group]) -> dict[str, float]:
     """What groups add up to, by column."""
+    return added(group.sums for group in groups)
+
+
+def added(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
     sums: dict[str, float] = {}
-    for group in groups:
-        for name, value in group.sums.items():
+    for part in parts:
+        for name, value in part.items():
             total = sums.get(name, 0)
             sums[name] = max(total, value) if name in PEAKS else total + value
     return sums

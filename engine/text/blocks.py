@@ -21,6 +21,9 @@ from engine.records import MOST_DECIMALS, MOST_INTEGER_DIGITS, SHORTEST4, WIDEST
 READ_FORMAT = SHORTEST4
 """What counts as a number when nothing is known of the model: up to four decimals and three integer digits."""
 
+RULES = 2
+"""The version of the rules by which kinds are decided. Before it, a z with all its decimals could be cut, and a
+continuation did not count."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 SOUND: frozenset[Kind] = frozenset({"exact", "unverified"})
 CUT_KINDS: frozenset[Kind] = frozenset({"cut"})
@@ -69,10 +72,12 @@ class BlockReading:
 
 @dataclass(frozen=True, slots=True)
 class CloseMass:
-    """The model's own probability, where a block was closed, of closing it and of going on with the number."""
+    """The model's own probability, where a block was closed, of closing it and of going on with the number; and how it
+    would have ended the block by its greedy continuation, where that was asked for."""
 
     closing: float
     going_on: float
+    continued: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +153,11 @@ def count_junk(readings: Sequence[BlockReading]) -> JunkCount:
         nonnumeric=sum(has_nonnumeric(reading.content) for reading in readings),
         by_kind=dict(Counter(kind for reading in readings for kind in reading.kinds)),
     )
+
+
+def missing_axes(content: str) -> tuple[str, ...]:
+    """Those of which a block has no number, however damaged, before what is no number: ``z`` of ``2.5,-0.2,``."""
+    return tuple("xyz")[len(_NUMBER.findall(content[: _first_foreign(content)])) :]
 
 
 def has_letter(content: str) -> bool:
@@ -253,14 +263,15 @@ def _first_numbers(content: str, form: NumberFormat) -> tuple[str, ...]:
 
 
 def _kind_of_clean(content: str, form: NumberFormat, mass: CloseMass | None, closed: bool, forced_close: bool) -> Kind:
+    """A z with all decimals that the model writes is complete. Where its mass says that it wanted to go on and its
+    continuation is the very text, nothing was lost."""
     if not closed:
         return "cut"  # the text ends inside the block
-    if not forced_close or (mass is not None and mass.closing > 0.5):
+    if not forced_close or (mass is not None and (mass.closing > 0.5 or mass.continued == content)):
         return "exact"
-    if mass is not None and mass.going_on > 0.5:
-        return "cut"
     is_short = any(len(number.partition(".")[2]) < form.least_decimals for number in content.split(","))
-    return "cut" if is_short else "unverified"
+    wanted_more = mass is not None and mass.going_on > 0.5 and not form.is_full(content.rpartition(",")[2])
+    return "cut" if is_short or wanted_more else "unverified"
 
 
 def _kinds_of_damaged(content: str, form: NumberFormat, is_whole_without_junk: bool, *, may_be_cut: bool) -> set[Kind]:

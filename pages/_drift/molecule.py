@@ -66,7 +66,6 @@ DESCRIPTORS_HELP = (
 DRIFT_HELP = "FREE positions minus the tokens that the numbers need, over the blocks of known need."
 ATOMS, DRAWING, SHAPE = "drift_atoms", "drift_drawing", "drift_shape"
 ORDERS = ["Worst first", "Order of the text"]
-OTHER_READER = "drift_other_reader"
 Faulty = tuple[int, Fault, str]
 Blocks = Mapping[int, Mapping[str, Any]]
 
@@ -156,9 +155,7 @@ def _linked(store: Store, inspection: Inspected) -> None:
     with left.container(gap="xsmall", key="pictures"):  # they stay in sight next to the rows
         if inspection.molecule.atoms:
             _drawing(inspection, of_atom, atom)
-            group = None if inspection.conformer is None or inspection.by_group is None else inspection.by_group.mol
-            on_top = group is not None and st.toggle("Group's reader on top", key=OTHER_READER, bind="query-params")
-            _shape(inspection, of_atom, group if on_top else None)
+            _shape(inspection, of_atom, _group_on_top(inspection))
         _badges(inspection)
         _readers(inspection)
     with right:
@@ -166,14 +163,18 @@ def _linked(store: Store, inspection: Inspected) -> None:
             _atoms(store, inspection, steps, estimates, atom, steps_model, estimated_by)
         kept = of_atom[atom]["text"] if atom in of_atom else ""
         thrown_tries(inspection.tries, inspection.molecule.descriptors, key="drift_tries", block=atom, kept=kept)
-        missing = [words for words in inspection.missing if not (steps and "A model can recompute" in words)]
-        if len(missing) == 1 and inspection.can_score:
-            st.caption(escaped(missing[0]))  # the rows and the button below say the same
-        elif missing:
-            words = "\n".join(f"- {escaped(words)}" for words in missing)
-            st.info(words, icon=":material/visibility_off:", title="Not available")
+        _not_available(inspection, bool(steps))
         scoring.show(inspection, bool(steps))
         _text(inspection, steps)
+
+
+def _not_available(inspection: Inspected, has_steps: bool) -> None:
+    missing = [words for words in inspection.missing if not (has_steps and "A model can recompute" in words)]
+    if len(missing) == 1 and inspection.can_score:
+        st.caption(escaped(missing[0]))  # the rows and the button below say the same
+    elif missing:
+        words = "\n".join(f"- {escaped(words)}" for words in missing)
+        st.info(words, icon=":material/visibility_off:", title="Not available")
 
 
 def _drawing(inspection: Inspected, of_atom: Blocks, atom: int | None) -> None:
@@ -230,6 +231,18 @@ def _names(inspection: Inspected, of_atom: Blocks) -> list[str]:
         words = block_words(of_atom[atom]) if atom in of_atom else "no block"
         names.append(f"atom {atom}, {descriptor}: {words}")
     return names
+
+
+def _group_on_top(inspection: Inspected) -> Mol | None:
+    """What the group's reader makes of the text, to be drawn over ours: unless switched off, where atoms lie elsewhere
+    in it. Each sample has a switch of its own; the address has what was chosen."""
+    group = inspection.by_group
+    if inspection.conformer is None or group is None or group.mol is None:
+        return None
+    key, chosen = f"{state.OTHER_READER}-{inspection.run.run_id}-{inspection.sample['sample_id']}", state.other_reader()
+    is_on = group.farthest is not None if chosen is None else chosen
+    words = "Group's reader on top"
+    return group.mol if st.toggle(words, is_on, key=key, on_change=state.put_other_reader, args=(key,)) else None
 
 
 def _shape(inspection: Inspected, of_atom: Blocks, on_top: Mol | None) -> None:

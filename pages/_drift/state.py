@@ -5,7 +5,7 @@ Only the address holds these, so a link restores them. A value that cannot be re
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import streamlit as st
@@ -14,6 +14,7 @@ from engine.inspection.molecules import BYS, DriftBin
 from engine.inspection.sample import Inspected
 
 RUN, OF, SAMPLE, ATOM, TOKEN, BIN = "run", "of", "sample", "atom", "token", "bin"
+OTHER_READER = "drift_other_reader"
 MOST_DIGITS = 9
 _APART, _CUT = "~", "cut"
 
@@ -45,18 +46,29 @@ def spot(run_ids: list[str]) -> Spot | None:
 
 
 def put_spot(chosen: Spot) -> None:
-    """Another sample; the atom of the earlier one is cleared."""
-    put_atom(chosen, None)
+    """Another sample; the atom of the earlier one is cleared, and what was chosen for its 3D view."""
+    put_atom(chosen, None, clear=(OTHER_READER,))
 
 
-def put_atom(inside: Spot, atom: int | None, token: int | None = None) -> None:
-    """``token`` is the picked column of the alignment, if any.
+def other_reader() -> bool | None:
+    """Whether the address wants the group's reading in 3D; None where it does not say."""
+    value = st.query_params.get(OTHER_READER)
+    return None if value is None else value == "true"
+
+
+def put_other_reader(key: str) -> None:
+    """As the switch of this key stands."""
+    _write({OTHER_READER: str(bool(st.session_state[key])).lower()})
+
+
+def put_atom(inside: Spot, atom: int | None, token: int | None = None, *, clear: Sequence[str] = ()) -> None:
+    """``token`` is the picked column of the alignment, if any; names to ``clear`` go from the address with it.
 
     The run is named even where it was opened by default, so that the address still means it when newer runs come.
     """
     names = run_names()
     run = {RUN: inside.run_id} if names is None else {OF: inside.run_id} if len(names) > 1 else {}
-    _write({**run, SAMPLE: str(inside.sample_id), ATOM: atom, TOKEN: token})
+    _write({**run, SAMPLE: str(inside.sample_id), ATOM: atom, TOKEN: token, **dict.fromkeys(clear)})
 
 
 def bar() -> DriftBin | None:

@@ -14,10 +14,10 @@ from itertools import groupby
 from typing import Any, Literal
 
 from engine.chem.enriched import numbers_taken, why_not_taken
-from engine.figures.words import fixed, percent
+from engine.figures.words import fixed, listed, percent
 from engine.inspection.sample import BlockEstimate
 from engine.text.align import AlignedToken, Alignment
-from engine.text.blocks import CUT_KINDS, JUNK_KINDS
+from engine.text.blocks import CUT_KINDS, JUNK_KINDS, missing_axes
 
 Row = Mapping[str, Any]
 Damage = Literal["", "junk", "cut", "wrong", "redrawn", "missing", "outside", "unlikely"]
@@ -25,6 +25,14 @@ UNLIKELY, WANTED = 0.01, 0.5
 """Shares of the model's probability: below the first it did not want a token, above the second it did."""
 NEXT_TO_NONE = 0.01
 """Å."""
+NOT_NUMBERS: Mapping[str, str] = {
+    "letters": "it has letters",
+    "punctuation": "it has marks that are no part of a number",
+    "extra_digit": "a number has too many digits",
+    "fourth_number": "it has a fourth number",
+    "missing_comma": "a comma is missing",
+    "trailing_mark": "it ends in a mark",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +49,11 @@ class AtomRow:
     is_estimate: bool = False
     words: str = ""
     text: str = ""  # of the block
+
+    @property
+    def is_quiet(self) -> bool:
+        """Damage that moves its atom by next to nothing."""
+        return self.off_ang is not None and self.off_ang < NEXT_TO_NONE
 
 
 def atom_rows(
@@ -142,24 +155,49 @@ def _row(
     *,
     is_position: bool,
 ) -> AtomRow:
-    kinds, needed, given = (set(block["kinds"] or ()), block["needed"], block["template_free"])
-    is_cut = bool(kinds & CUT_KINDS)
-    is_junk = bool(block["junk_text"]) or (bool(kinds & JUNK_KINDS) and not is_cut)
-    off, is_estimate = _misread_ang(block) if is_junk else None, False
-    if is_cut and estimate is not None and (estimate.displacement_ang or 0.0) >= (off or 0.0):
-        off, is_estimate = estimate.displacement_ang, True
-    damage: Damage = "junk" if is_junk else "cut" if is_cut else ""
-    words = [_junk_words(name, block, tokens, steps)] if is_junk else []
-    if is_cut:
-        ended = f"the template ended after {given} tokens, before the number did"
-        words.append(f"{name}: {ended if is_position else 'its numbers end before their last digits'}")
-        words[-1] += f"; the model would have written {quoted(estimate.text)}" if estimate is not None else ""
+    damage = _damage_of(block)
+    off, is_estimate = _off_ang(block, damage, estimate)
+    words = [_junk_words(name, block, tokens, steps)] if damage == "junk" else []
+    if CUT_KINDS.intersection(block["kinds"] or ()):
+        words.append(f"{name}: {_cut_words(block, block['template_free'] if is_position else None, estimate)}")
+    elif damage == "missing":
+        words.append(f"{name}: {_missing_words(block)}")
     if words:
-        unread = ", which no reader takes." if is_junk else "."
-        words[-1] += unread if off is None else f": {'≈ ' if is_estimate else ''}{angstrom(off)} off."
+        words[-1] += _off_words(block, damage, off, is_estimate=is_estimate)
     if wrong or redrawn:
-        damage, words = (damage or ("wrong" if wrong else "redrawn"), [*words, f"{name}: {wrong or redrawn}."])
-    return AtomRow(atom, name, damage, columns, needed, given, off, is_estimate, " ".join(words), block["text"] or "")
+        words.append(f"{name}: {wrong or redrawn}.")
+        damage = damage or ("wrong" if wrong else "redrawn")
+    return AtomRow(
+        atom,
+        name,
+        damage,
+        columns,
+        block["needed"],
+        block["template_free"],
+        off,
+        is_estimate,
+        " ".join(words),
+        block["text"] or "",
+    )
+
+
+def _off_ang(block: Row, damage: Damage, estimate: BlockEstimate | None) -> tuple[float | None, bool]:
+    """The larger of what the group's reader misreads and what a cut took, and whether it is the latter, an estimate."""
+    off = _misread_ang(block) if damage == "junk" else None
+    if estimate is None or not CUT_KINDS.intersection(block["kinds"] or ()):
+        return off, False
+    is_larger = (estimate.displacement_ang or 0.0) >= (off or 0.0)
+    return (estimate.displacement_ang, True) if is_larger else (off, False)
+
+
+def _damage_of(block: Row) -> Damage:
+    kinds = frozenset(block["kinds"] or ())
+    is_cut = bool(kinds & CUT_KINDS)  # which may leave a number with a mark or a digit too many
+    if block["junk_text"] or (kinds & JUNK_KINDS and not is_cut):
+        return "junk"
+    if is_cut:
+        return "cut"
+    return "missing" if "missing_z" in kinds else ""
 
 
 def _misread_ang(block: Row) -> float | None:
@@ -170,18 +208,65 @@ def _misread_ang(block: Row) -> float | None:
     return math.dist(tuple(map(float, numbers_taken(block["text"]))), stated)
 
 
-def _junk_words(name: str, block: Row, tokens: Sequence[AlignedToken], steps: Mapping[int, Row]) -> str:
-    junk = quoted(block["junk_text"] or block["text"])
-    if block["needed"] is None:
-        begin = f"{name}: not three numbers."
+def _off_words(block: Row, damage: Damage, off: float | None, *, is_estimate: bool) -> str:
+    """How a sentence ends: how far the atom is off and by whose reading, or that no reader takes the block."""
+    if is_estimate and off == 0:
+        return "."
+    if off is not None:
+        return f": ≈ {angstrom(off)} off." if is_estimate else f": {angstrom(off)} off by the group's reader."
+    if why_not_taken(block["text"] or ""):
+        return ", which no reader takes."
+    return ", but the group's reader takes three numbers." if damage == "junk" else "."
+
+
+def _missing_words(block: Row) -> str:
+    """``z is missing``; nothing where all three numbers were begun."""
+    axes = missing_axes(block["text"] or "") if "missing_z" in (block["kinds"] or ()) else ()
+    return f"{listed(axes)} {'are' if len(axes) > 1 else 'is'} missing" if axes else ""
+
+
+def _cut_words(block: Row, given: int | None, estimate: BlockEstimate | None) -> str:
+    """What the cut took. ``given``: the positions of a template that counts them."""
+    ended, missing = "" if given is None else f"the template ended after {given} tokens", _missing_words(block)
+    if estimate is not None and estimate.text == block["text"]:
+        return f"{ended or 'it was closed by force'}, and so would the model have: nothing is lost"
+    if missing:
+        words = f"{missing}: {ended}" if ended else missing
     else:
-        begin = f"{name}: the number was complete after {block['needed']} of {block['template_free']} tokens."
+        words = f"{ended}, before the number did" if ended else "its last number ends before its last digits"
+    return words if estimate is None else f"{words}; the model would have written {quoted(estimate.text)}"
+
+
+def _junk_words(name: str, block: Row, tokens: Sequence[AlignedToken], steps: Mapping[int, Row]) -> str:
+    text, junk = block["text"] or "", block["junk_text"] or ""
+    forbidden = _forbidden(tokens, steps)
+    if not junk and not forbidden:
+        kinds = [NOT_NUMBERS[kind] for kind in block["kinds"] or () if kind in NOT_NUMBERS]
+        return f"{name}: {_missing_words(block) or listed(kinds) or 'not three numbers'}"
+    begin = f"{name}: {_numbers_words(block)}"
+    if forbidden:
+        return f"{begin} The model wanted {forbidden}, which the LP forbids, so it wrote {quoted(junk or text)}"
+    if text.endswith(junk):
+        return f"{begin} {quoted(junk)} is too much"
+    return f"{begin} {quoted(junk)} stands {'between' if text.find(junk) > 0 else 'before'} them"
+
+
+def _numbers_words(block: Row) -> str:
+    """What there is besides junk; how many tokens it took, where the need is known."""
+    if block["needed"] is None:
+        return f"{_missing_words(block) or 'not three numbers'}."
+    of = f"{block['needed']} of {block['template_free']} tokens."
+    is_behind = (block["text"] or "").endswith(block["junk_text"] or "")
+    return f"the number was complete after {of}" if is_behind else f"its numbers take {of}"
+
+
+def _forbidden(tokens: Sequence[AlignedToken], steps: Mapping[int, Row]) -> str:
+    """The first token that the model wanted and the LP did not allow; nothing where there is none."""
     for token in tokens:
         likely = next(iter((steps.get(-1 if token.pos is None else token.pos) or {}).get("top_k") or ()), None)
         if likely and not likely["allowed"] and (likely["p_raw"] or 0) > WANTED:
-            wanted = f"{quoted(likely['piece'])} ({percent(likely['p_raw'])})"
-            return f"{begin} The model wanted {wanted}, which the LP forbids, so it wrote {junk}"
-    return f"{begin} {junk} is too much"
+            return f"{quoted(likely['piece'])} ({percent(likely['p_raw'])})"
+    return ""
 
 
 def _between(columns: tuple[int, ...], tokens: Sequence[AlignedToken], steps: Mapping[int, Row]) -> list[AtomRow]:

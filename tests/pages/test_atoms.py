@@ -41,7 +41,7 @@ def test_the_worst_atom_comes_first_with_its_sentence() -> None:
     assert [row.off_ang for row in worst[:2]] == pytest.approx([1.48, 0.5])
     assert worst[0].words == (
         "C, atom 3: the number was complete after 11 of 20 tokens. The model wanted `>[` (>99.9 %), which the LP "
-        "forbids, so it wrote `)[C@H+1.48`: 1.48 Å off."
+        "forbids, so it wrote `)[C@H+1.48`: 1.48 Å off by the group's reader."
     )
     assert inspected.alignment is not None
     assert "".join(inspected.alignment.rows[column].piece for column in worst[0].columns) == "]<0.0,0.0,0.0)[C@H+1.48>["
@@ -62,6 +62,45 @@ def test_a_cut_says_what_the_model_would_have_written() -> None:
     rows = atom_rows(inspected.alignment, inspected.molecule.elements, inspected.blocks, {}, estimates)
     assert (rows[0].off_ang, rows[0].is_estimate) == (0.0004, True)
     assert "would have written `-0.4533,-3.6358,0.6294`: ≈ 0.0004 Å off." in rows[0].words
+
+
+@pytest.mark.parametrize(
+    ("block", "lp", "damage", "words"),
+    [
+        ("2.5467,-0.213,", "unknown", "cut", "z is missing, which no reader takes."),
+        ("2.5467,-0.213,", "none", "junk", "z is missing, which no reader takes."),
+        ("2.5467,-0.213", "none", "missing", "z is missing, which no reader takes."),
+        ("2.5467", "unknown", "cut", "y and z are missing, which no reader takes."),
+        ("2.5467,-0.213,1.", "unknown", "cut", "its last number ends before its last digits."),
+        ("2.5467,-0.213abc,1.5", "none", "junk", "its numbers take 16 of 20 tokens. `abc` stands between them: 0.00 Å"),
+        ("x2.5467,-0.213,1.5", "none", "junk", "its numbers take 16 of 20 tokens. `x` stands before them: 0.00 Å"),
+        ("2.5467,-0.213,1.5abc", "none", "junk", "the number was complete after 16 of 20 tokens. `abc` is too much"),
+        ("2.5467-0.213,1.5", "none", "junk", "a comma is missing, which no reader takes."),
+    ],
+)  # fmt: skip
+def test_a_sentence_names_what_is_wrong_and_where(block: str, lp: str, damage: str, words: str) -> None:
+    (row, _) = rows_of(f"[CONFORMER][C]<{block}>[O]<1.0,2.0,3.0>[/CONFORMER]", lp=lp)
+    assert (row.damage, row.words.startswith(f"C, atom 0: {words}")) == (damage, True), row.words
+
+
+def test_a_cut_of_a_position_lp_names_the_axis_or_that_nothing_is_lost() -> None:
+    inspected, _ = demo()
+    (block,) = [block for block in inspected.blocks if block["block"] == 0]
+    of = lambda estimates={}, **other: atom_rows(  # noqa: E731
+        None, inspected.molecule.elements, [{**block, **other}], {}, estimates
+    )[0]
+    missing = of(text="-0.4533,-3.6358,", kinds=["trailing_mark", "missing_z", "cut"], z=None)
+    assert (missing.damage, missing.words) == ("cut", "C, atom 0: z is missing, which no reader takes.")
+    same = of({0: BlockEstimate(block["text"], 20, 0, 0.0)}, kinds=["cut"])
+    assert same.words.endswith("so would the model have: nothing is lost.") and same.is_quiet
+
+
+def test_damage_of_next_to_nothing_is_quieter_than_what_moves_an_atom() -> None:
+    _, rows = demo()
+    junk = [row for row in rows if row.damage == "junk"]
+    assert {row.is_quiet for row in junk if row.off_ang is not None and row.off_ang >= 0.01} == {False}
+    assert {row.is_quiet for row in junk if row.off_ang is not None and row.off_ang < 0.01} == {True}
+    assert not any(row.is_quiet for row in rows if row.off_ang is None)
 
 
 def test_what_no_reader_takes_comes_before_all() -> None:

@@ -15,8 +15,8 @@ from engine.inspection.molecules import sample_table
 from engine.inspection.sample import inspect_sample
 from engine.store.store import Store, temporary_files
 from pages._drift import files, molecules
-from pages._drift.molecule import OTHER_READER
 from pages._drift.molecules import FOLD
+from pages._drift.state import OTHER_READER
 from pages._kit.atoms import atom_rows
 from pages._shared.components.molecule2d import picked_atom
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
@@ -274,15 +274,22 @@ def test_tries_of_a_guard_stand_one_under_the_other() -> None:
 MISREAD, MISREAD_ANG, REFUSED = 30, 9.1269, 3  # what the group's reader misreads most, and what it refuses
 
 
+def other_reader(app: AppTest) -> list[Any]:
+    return [toggle for toggle in app.toggle if (toggle.key or "").startswith(OTHER_READER)]
+
+
 def test_the_group_readers_conformer_is_measured_offered_and_downloaded() -> None:
     app = opened(run=WITH_JUNK, sample=str(MISREAD))
     (most_ang,) = re.findall(r"misreads \d+ of \d+ blocks: atom \d+ by (\d\.\d\d) Å, the most\.", words(app))
     assert float(most_ang) == pytest.approx(MISREAD_ANG, abs=0.005)
-    (before,) = frames_of(app)
-    (after,) = frames_of(opened(run=WITH_JUNK, sample=str(MISREAD), drift_other_reader="true"))
+    (after,) = frames_of(app)  # an atom is off by that reader alone, so that it is shown there
+    off = opened(run=WITH_JUNK, sample=str(MISREAD), drift_other_reader="false")
+    (before,) = frames_of(off)
     assert before.models == after.models[:1] and len(after.models) == 2 and after.models[1] != after.models[0]
     for run, sample in ((WITH_JUNK, REFUSED), (EXACT, 0)):  # refused, and whole: one conformer
-        assert OTHER_READER not in {toggle.key for toggle in opened(run=run, sample=str(sample)).toggle}
+        assert not other_reader(opened(run=run, sample=str(sample)))
+    other_reader(off)[0].set_value(True).run()
+    assert query(off, OTHER_READER) == "true" and len(frames_of(off)[0].models) == 2
     inspection = inspect_sample(DEMO_STORE, WITH_JUNK, MISREAD)
     record = files.sdf_of_one(inspection, by_group=True)
     assert "misread_most_ang" in record and f"{MISREAD_ANG:.4f}" in record and record != files.sdf_of_one(inspection)

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -42,7 +43,7 @@ from engine.store.sample_rows import Row, block_rows, sample_row, sums_of, table
 from engine.store.schema import REPORT_FILES, RUN
 from engine.store.staging import Staging, begun_anew, totals
 from engine.store.store import Store
-from engine.text.blocks import READ_FORMAT, SPECIAL_TOKEN, find_blocks, found_form, read_block
+from engine.text.blocks import READ_FORMAT, RULES, SPECIAL_TOKEN, find_blocks, found_form, read_block
 from engine.text.check import MISMATCH, asks_for_another, check_sample
 from engine.text.generated import blocks_of, match_units, units_between
 from engine.text.template import block_spans, build_template, check_placeholder
@@ -209,6 +210,14 @@ def _write(
     return {**totals(staging.groups()), "molecules": len(molecules), **run.row, "notes": notes}
 
 
+def rows_again(content: bytes, tokenizer: str | None) -> tuple[RunOfFile, Iterator[tuple[Row, list[Row]]]]:
+    """Of a file that was imported: its run, and its samples with their blocks as they are read now."""
+    document = _parsed(content)
+    items = _items(document)
+    run, firsts = read_run(document, items, tokenizer), accumulate((len(item.texts) for item in items), initial=0)
+    return run, chain.from_iterable(map(run.samples, items, firsts))
+
+
 # --- the file -----------------------------------------------------------------------------------------------------
 
 
@@ -353,6 +362,7 @@ def read_run(document: Mapping[str, Any], items: Sequence[ReportItem], tokenizer
         "generations": metadata.get("num_generations") or max(len(item.texts) for item in items),
         "batch_size": metadata.get("batch_size"),
         "samples": sum(len(item.texts) for item in items),
+        "counted_by": RULES,
         "wall_s": document.get("time_taken"),
         "chars_raw": document.get("total_chars_raw"),
         "chars_clean": document.get("total_chars_clean"),

@@ -213,7 +213,8 @@ function rowElement(row) {
   const said = make("p", "say", "", parts.map((part, place) => (place % 2 ? make("code", "", part) : part)));
   const harm = make("div", "harm", "", [make("span", "tag", row.tag), make("span", "off", row.off), make("small", "", row.need)]);
   harm.lastChild.title = "Tokens that its numbers need, of those that the template gives";
-  const element = make("li", `row ${row.kind} ${row.is_other ? "other" : ""}`, "", [make("div", "name", row.name), ladder, harm, said]);
+  const classes = `row ${row.kind} ${row.is_other ? "other" : ""} ${row.is_quiet ? "quiet" : ""}`;
+  const element = make("li", classes, "", [make("div", "name", row.name), ladder, harm, said]);
   element.setAttribute("role", "option");
   element.setAttribute("tabindex", "-1");
   element.setAttribute("aria-label", [row.name, row.tag || "exact", row.off, row.need].filter(Boolean).join(", "));

@@ -58,6 +58,7 @@ class ViewRow:
     need: str = ""
     words: str = ""
     is_other: bool = False  # of another run, under the row of the same atom
+    is_quiet: bool = False  # its damage moves the atom by next to nothing
 
 
 def view_rows(
@@ -77,6 +78,7 @@ def view_rows(
             need="" if (n := row.given) is None else f"{n} given" if row.needed is None else f"{row.needed} of {n}",
             words=visible(row.words, 600, blanks=False),
             is_other=bool(other),
+            is_quiet=row.is_quiet,
         )
         for index, row in enumerate(rows)
     ]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.chem.enriched import format_number
-from engine.records import FIXED4, SHORTEST4, TRIMMED4, Kind, NumberFormat
+from engine.records import FIXED4, SHORTEST4, TRIMMED4, BinFormat, Kind, NumberFormat
 from engine.text.blocks import (
     ENOUGH,
     KINDS,
@@ -127,6 +127,33 @@ def test_fewer_decimals_than_the_model_has_are_a_cut() -> None:
     assert read_block("1.0000,2.0000,3.00", form=TRIMMED4, lp=POSITION).kinds == ("unverified",)
     wanted_to_close = CloseMass(0.9, 0.0)
     assert read_block("1.0000,2.0000,3.00", form=FIXED4, lp=POSITION, mass=wanted_to_close).kinds == ("exact",)
+
+
+@pytest.mark.parametrize(
+    ("content", "form", "kind"),
+    [
+        ("0.0,0.0,0.0590", TRIMMED4, "unverified"),
+        ("0.0,0.0,0.0590", SHORTEST4, "unverified"),
+        ("0.1000,0.2000,0.3000", FIXED4, "unverified"),
+        ("0.0,0.0,0.059", TRIMMED4, "cut"),
+        ("0.0,0.0,0.05", NumberFormat(0, 2), "unverified"),
+        ("0512,0498,0501", BinFormat(), "unverified"),
+        ("0.0,0.0,0.05901", TRIMMED4, "extra_digit"),
+    ],
+)
+def test_a_z_with_the_most_decimals_is_never_cut(content: str, form: NumberFormat, kind: Kind) -> None:
+    for lp in set(LP_NAMES) - set(CLOSED_BY_MODEL):
+        assert read_block(content, form=form, lp=lp, mass=CloseMass(0.0, 0.99)).kinds == (kind,)
+
+
+def test_a_continuation_that_is_the_text_itself_lost_nothing() -> None:
+    """The mass of ten digits may be above half where the likeliest token closes the block all the same."""
+    for continued, kind in (("1.0,2.0,3.5", "exact"), ("1.0,2.0,3.51", "cut"), ("", "cut")):
+        mass = CloseMass(0.4, 0.6, continued)
+        assert read_block("1.0,2.0,3.5", form=TRIMMED4, lp=POSITION, mass=mass).kinds == (kind,)
+    assert read_block("1.0,2.0,3.5", lp=POSITION, mass=CloseMass(0.4, 0.6, "1.0,2.0,3.5"), closed=False).kinds == (
+        "cut",
+    )
 
 
 def contents() -> st.SearchStrategy[str]:

@@ -147,7 +147,7 @@ def test_a_measured_run_comes_back_as_far_as_the_format_goes(lp: str, number: st
     back = imported(tmp_path / "back", (tmp_path / "run.json").read_bytes())
     lost = {"run_id", "origin", "source", "extra", "seed", "tokens", "forced_tokens"}
     added = {"top_k", "top_p", "min_p", "temperature", "vocab_size", "molecules", "placeholder", "descriptors"}
-    added |= {"reported_passes", "reported_failures", "notes"}
+    added |= {"reported_passes", "reported_failures", "notes", "counted_by"}
     assert {key: value for key, value in back.row.items() if key not in lost | added} == {
         key: value for key, value in entry.row.items() if key not in lost
     }

@@ -32,6 +32,7 @@ from engine.store.schema import RUN
 from engine.store.staging import Staging
 from engine.store.store import Store
 from engine.text.align import align
+from engine.text.blocks import RULES
 from engine.text.check import NO_CONFORMER
 from engine.text.template import build_template
 from engine.text.tokenizers import load_tokenizer
@@ -80,6 +81,7 @@ def test_each_known_key_lands(tmp_path: Path) -> None:
         "attention": "sdpa",
         "molecules": 2,
         "samples": 3,
+        "counted_by": RULES,
         "passes": 2,
         "decodes": 1,
         "clean": 1,

@@ -1,0 +1,165 @@
+"""Stored runs counted again from their texts by today's rules: kinds of blocks, all that follows from these, and of an
+import its descriptors.
+
+A measured run is read from its token ids, an import from the report file that is kept with it. The model's masses are
+not stored; the kinds that they led to are, and stand for them: of a complete triple *exact* says that the model wanted
+to close, *cut* that it wanted to go on. A stored continuation says more. Times, tokens, conformers and the molecules'
+checks stay as they are; whether a sample is usable follows from its text.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+
+from engine.decode.samples import Reader
+from engine.errors import DriftscopeError, RunError
+from engine.inspection.runs import RunFacts, facts_of, number_format, run_tokenizer, tokenizer_location
+from engine.inspection.sample import molecule_asked
+from engine.lp_records import split_cleanup
+from engine.records import MoleculeVerdict
+from engine.store.entries import Entry, has_former_counts, without_samples
+from engine.store.reports.importing import GROUP, rows_again
+from engine.store.sample_rows import Row, block_rows, sample_row, sums_of, tables_of
+from engine.store.schema import BLOCKS, REPORT_FILES, SAMPLES
+from engine.store.staging import added, rewrite_run
+from engine.store.store import Store
+from engine.text.blocks import RULES, CloseMass
+
+Counted = Iterator[tuple[Row, list[Row]]]
+"""Samples with their blocks, as rows of the store."""
+COUNTS = (
+    "passes decodes clean blocks junk_letters junk_nonnumeric bad_blocks cut_blocks unverified_blocks misread_blocks "
+    "misread_most_ang"
+).split()
+"""Columns of a run that are counted in its texts."""
+_SOME = "run_id = $run AND sample_id >= $start AND sample_id < $start + $count"
+_SAMPLES = f"SELECT {', '.join(SAMPLES.names)} FROM samples WHERE {_SOME} ORDER BY sample_id"
+_BLOCKS = f"SELECT {', '.join(BLOCKS.names)} FROM blocks WHERE {_SOME} ORDER BY sample_id, block"
+
+
+@dataclass(frozen=True, slots=True)
+class Recounted:
+    """A run as it is now, and those of its columns that changed, as they were and as they are."""
+
+    entry: Entry
+    changed: Mapping[str, tuple[Any, Any]]
+
+    @property
+    def words(self) -> str:
+        changes = [f"{name} {before} -> {after}" for name, (before, after) in self.changed.items()]
+        return ", ".join(changes[: -1 if "counted_by" in self.changed else None]) or "the same counts"
+
+
+def former_runs(store: Store) -> list[Entry]:
+    """Those of the user's own store that can be counted again."""
+    return [entry for entry in store.listing().entries if entry.files is store.home and has_former_counts(entry)]
+
+
+def recount_run(store: Store, run_id: str, continued: Mapping[tuple[int, int], str] | None = None) -> Recounted:
+    """Count a run again and store it. ``continued``: by sample and block, continuations that are stored with it."""
+    entry = store.writable(run_id)
+    if SAMPLES.name not in entry.parts or BLOCKS.name not in entry.parts:
+        raise without_samples(entry, "count again")
+    run, stored = facts_of(entry), _stored(store, entry, continued or {})
+    columns: dict[str, Any] = {}
+    if run.origin == "imported":
+        columns, again = _of_file(entry, run, stored)
+    else:
+        again = _of_ids(run, stored)
+    tables, sums = _written(entry.id, again)
+    columns |= {name: sums.get(name) for name in COUNTS} | {"counted_by": RULES}
+    if entry.row.get("judged"):
+        columns["usable"] = sums["usable"]
+    tables = {name: table for name, table in tables.items() if not table.equals(entry.read(name))}
+    changed = {name: (entry.row.get(name), value) for name, value in columns.items() if entry.row.get(name) != value}
+    return Recounted(rewrite_run(entry, tables, columns), changed)
+
+
+def _written(run_id: str, again: Counted) -> tuple[dict[str, pa.Table], dict[str, float]]:
+    """The tables, and what they add up to."""
+    parts: dict[str, list[pa.Table]] = {SAMPLES.name: [], BLOCKS.name: []}
+    sums: list[dict[str, float]] = []
+    while group := list(islice(again, GROUP)):
+        samples, blocks = [sample for sample, _ in group], [block for _, of_sample in group for block in of_sample]
+        for name, table in tables_of(run_id, samples, blocks).items():
+            parts[name].append(table)
+        sums.append(sums_of(samples, blocks))
+    return {name: pa.concat_tables(of_name) for name, of_name in parts.items()}, added(sums)
+
+
+def _stored(store: Store, entry: Entry, continued: Mapping[tuple[int, int], str]) -> Counted:
+    for start in range(0, entry.parts[SAMPLES.name].rows, GROUP):
+        names = {"run": entry.id, "start": start, "count": GROUP}
+        samples, rows = (store.table(sql, names, of=[entry.id]).to_pylist() for sql in (_SAMPLES, _BLOCKS))
+        blocks: defaultdict[int, list[Row]] = defaultdict(list)
+        for row in rows:
+            known = continued.get((row["sample_id"], row["block"]), row["continued_text"])
+            blocks[row["sample_id"]].append(row | {"continued_text": known})
+        yield from ((sample, blocks[sample["sample_id"]]) for sample in samples)
+
+
+def _of_ids(run: RunFacts, stored: Counted) -> Counted:
+    tokenizer, why_not = run_tokenizer(run)
+    if tokenizer is None:
+        raise RunError(f"{run.run_id} cannot be counted again: {why_not}", "Register its model")
+    cleanup = split_cleanup(run.lp)[1]
+    reader = Reader(tokenizer, run.lp_record.name, run.placeholder, number_format(run), cleanup)
+    for row, blocks in stored:
+        molecule, why_not = molecule_asked(row, run.descriptors)
+        ids, forced = row["token_ids"] or (), row["forced"] or ()
+        if why_not or not ids or None in (*ids, *forced):
+            problem = why_not or "its tokens are not all known"
+            raise RunError(f"sample {row['sample_id']} of {run.run_id} cannot be counted again: {problem}", "Run again")
+        masses = {block["block"]: _mass_of(block) for block in blocks}
+        sample = reader.read(molecule, ids, forced, row["stop_reason"], masses=masses)
+        if sample.text != row["text"]:
+            problem = f"sample {row['sample_id']} of {run.run_id} has another text by the {run.tokenizer} that is here"
+            raise RunError(problem, "Register the tokenizer that it was written with")
+        counted = sample_row(sample.check, sample.blocks, {}, {"extra": None}) | {"extra": row["extra"]}
+        yield _merged(row, blocks, counted, block_rows(row["sample_id"], sample.blocks))
+
+
+def _mass_of(block: Row) -> CloseMass:
+    """What a stored kind tells of the masses that it was decided with."""
+    kinds = block["kinds"] or ()
+    return CloseMass(float("exact" in kinds), float("cut" in kinds), block["continued_text"] or "")
+
+
+def _of_file(entry: Entry, run: RunFacts, stored: Counted) -> tuple[dict[str, Any], Counted]:
+    """The run's descriptors, and its samples."""
+    if REPORT_FILES.name not in entry.parts:
+        raise RunError(f"{entry.id} does not keep the file that it was imported from", "Import it again")
+    tokenizer: str | None = None  # as the file names it
+    with suppress(DriftscopeError):
+        tokenizer = tokenizer_location(run) if run.tokenizer else None
+    of_file, counted = rows_again(entry.read(REPORT_FILES.name)["content"][0].as_py().encode(), tokenizer)
+    if of_file.row["samples"] != entry.parts[SAMPLES.name].rows:
+        raise RunError(f"{entry.id} has another number of samples than its file now has", "Import it again")
+    columns = {"descriptors": of_file.row.get("descriptors")}
+    again = (_merged(row, blocks, *new) for (row, blocks), new in zip(stored, counted, strict=True))
+    return columns, again
+
+
+def _merged(row: Row, blocks: list[Row], counted: Row, counted_blocks: list[Row]) -> tuple[Row, list[Row]]:
+    """What was counted over what was stored: verdicts and what no text says are kept."""
+    continued = {(block["block"], block["text"]): block["continued_text"] for block in blocks}
+    for block in counted_blocks:
+        block["continued_text"] = continued.get((block["block"], block["text"]))
+    sample = {**row, **counted}
+    if sample["stereo_sites"] is not None:
+        verdict = MoleculeVerdict(
+            stereo_sites=sample["stereo_sites"],
+            stereo_sites_right=sample["stereo_sites_right"],
+            stereo_right=sample["stereo_right"],
+            geometry_right=sample["geometry_right"],
+            failed=(),
+        )
+        sample["usable"] = verdict.is_usable(sample["clean"])
+    return sample, counted_blocks
