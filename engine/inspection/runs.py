@@ -14,7 +14,15 @@ from engine.errors import DriftscopeError, TokenizerError, shown
 from engine.lp_records import UNKNOWN_LP, LpRecord, split_cleanup, stored_lp, stored_name, usual_placeholder
 from engine.models.registry import OWN_TOKENIZER, ModelEntry, load_registry
 from engine.records import Descriptors, NumberFormat
-from engine.store.entries import Entry, model_name, number_format_of, rmsd_references, run_value, without_samples
+from engine.store.entries import (
+    Entry,
+    label_words,
+    model_name,
+    number_format_of,
+    rmsd_references,
+    run_value,
+    without_samples,
+)
 from engine.store.schema import BLOCKS, RUNS, SAMPLES, STEPS
 from engine.store.store import Store
 from engine.text.blocks import READ_FORMAT
@@ -26,7 +34,7 @@ class RunFacts:
     """One run. Texts are empty and counts None where its maker did not say."""
 
     run_id: str
-    label: str
+    label: str  # of an imported run without one: its file's name
     origin: str  # measured or imported
     model: str  # alias:step
     model_family: str
@@ -90,6 +98,7 @@ def facts_of(entry: Entry) -> RunFacts:
     columns = {field.name: run_value(entry, field.name) for field in fields(RunFacts) if field.name in RUNS.names}
     facts = {
         "model": model_name(entry.row),
+        "label": label_words(entry),
         "samples": entry.parts[SAMPLES.name].rows,
         "has_blocks": BLOCKS.name in entry.parts,
         "has_steps": STEPS.name in entry.parts,

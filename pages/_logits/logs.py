@@ -70,15 +70,26 @@ def log_names(entries: Sequence[Entry]) -> dict[str, str]:
 
 
 def default_choice(entries: Sequence[Entry]) -> Sequence[Entry]:
-    """Health opens on the newest damaged log, where there is one: it has something to say."""
+    """Health opens on the damaged log with the most entries, where there is one, the newest of equal ones."""
     damaged = [entry for entry in reversed(entries) if is_damaged(entry) and has_values(entry)]
     if st.query_params.get("view") == "Health" and damaged:
-        return damaged[:1]
+        return [max(damaged, key=lambda entry: entry.row["entries"])]
     return first_logs(entries)
 
 
 LOGS = Picker(
-    LOGIT_LOG, "log", "log", "beside", 2, _cells, COLUMNS, default_choice, log_names, EMPTY, ("measured", "imported")
+    LOGIT_LOG,
+    "log",
+    "log",
+    "beside",
+    2,
+    _cells,
+    COLUMNS,
+    default_choice,
+    log_names,
+    EMPTY,
+    ("measured", "imported"),
+    is_by_view=True,
 )
 
 # --- work on them ----------------------------------------------------------------------------------------------------

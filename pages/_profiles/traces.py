@@ -88,12 +88,17 @@ def model_and_lp(entry: Entry, runs: Mapping[str, Mapping[str, Any]]) -> tuple[s
 
 
 def default_choice(entries: Sequence[Entry], runs: Mapping[str, Mapping[str, Any]]) -> list[Entry]:
-    """The newest captured trace of a run without an LP, and next to it the newest of the same model under one.
+    """A captured trace of a run without an LP, and next to it one of the same model under one.
 
-    Where there is none such: the newest trace alone, one that was captured or read before one that a text reports.
+    Those of the runs with the most samples, the newest of equal ones. Where there is no such pair: such a trace alone,
+    one that was captured or read before one that a text reports.
     """
-    newest = list(reversed(entries))
-    captured = [entry for entry in newest if entry.row.get("origin") == "measured"]
+
+    def samples(entry: Entry) -> int:
+        return runs.get(str(entry.row.get("run_id")), {}).get("samples") or 0
+
+    largest = sorted(entries, key=samples)[::-1]
+    captured = [entry for entry in largest if entry.row.get("origin") == "measured"]
     for control in captured:
         model, lp = model_and_lp(control, runs)
         for test in captured if lp == "none" else ():
@@ -101,7 +106,7 @@ def default_choice(entries: Sequence[Entry], runs: Mapping[str, Mapping[str, Any
             is_alike = (test.row.get("device_us") is None) == (control.row.get("device_us") is None)
             if its_model == model and its_lp not in ("", "none") and is_alike:
                 return [control, test]
-    return ([entry for entry in newest if entry.row.get("origin") != "reported"] or newest)[:1]
+    return ([entry for entry in largest if entry.row.get("origin") != "reported"] or largest)[:1]
 
 
 # --- work on them ----------------------------------------------------------------------------------------------------
