@@ -78,13 +78,12 @@ def show(store: Store, ids: Sequence[str]) -> None:
     tasks.show(store)
     if st.query_params.get("manage") in ("One run", "Unfinished"):  # as older links have it
         st.query_params["manage"] = "Several runs"
-    control = next(iter(ids), None)
     example = "/data/outputs/smoke/**/*.json.gz"
     views: dict[str, Callable[[], None]] = {
         "Start runs": START.show,
         "Import": partial(show_import, "import", ("json", "gz", "pickle"), example, ABOUT_FILES, ("import",), FIELDS),
-        "Several runs": partial(entries.show, RUNS, store, control),
-        "References": partial(entries.show, REFERENCE_SETS, store, None),
+        "Several runs": partial(entries.show, RUNS, store),
+        "References": partial(entries.show, REFERENCE_SETS, store),
     }
     entries.switch(views, {"Several runs": "Runs"}, store)
 

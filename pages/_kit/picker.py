@@ -64,6 +64,11 @@ class Picker:
         """Where the session has the ids that the page opened with, as long as the reader has chosen no others."""
         return f"{self.key}_default"
 
+    @property
+    def filters(self) -> list[str]:
+        """Parameters of the address."""
+        return [self.prefix + name for name in ("origin", *BY_VALUE, "contains", "only")]
+
     def named(self) -> list[str]:
         """What the address names, the control first."""
         control = [st.query_params.get(self.control, "")] if self.has_control else []
@@ -154,9 +159,8 @@ class Picker:
         return label + (f" · {len(listing.damages):,} damaged" if listing.damages else "")
 
     def _table(self, listing: StoreListing, names: Mapping[str, str]) -> None:
-        rows = {entry.id: self._row(entry) for entry in sorted(listing.entries, key=came_at, reverse=True)}
-        filters = [self.prefix + name for name in ("origin", *BY_VALUE, "contains", "only")]
-        if len(rows) >= FILTERS_FROM or any(st.query_params.get(name) for name in filters):
+        rows = {entry.id: self._row(entry) for entry in sorted(listing.entries, key=came_at)[::-1]}
+        if len(rows) >= FILTERS_FROM or any(st.query_params.get(name) for name in self.filters):
             rows = self._filtered(listing, rows, names)
         if not rows:
             st.info(f"No {self.noun} matches. Remove a filter.", icon=":material/filter_alt_off:")
@@ -204,6 +208,9 @@ class Picker:
 
     def _filters(self, rows: Mapping[str, Row], has_choice: bool) -> tuple[Row, list[str], bool]:
         """The values that are asked for by column, words, and whether the ticked ones alone."""
+        for name in self.filters:  # of this page alone: Streamlit hands on values to another page's widget of that key
+            if name not in st.query_params:
+                st.session_state.pop(name, None)
         with st.container(horizontal=True, vertical_alignment="bottom", key=f"{self.prefix}{self.noun}-filters"):
             more: Any = {"bind": "query-params"}
             wanted: Row = {

@@ -17,7 +17,7 @@ from engine.store.store import Store
 from pages._kit.picker import Picker, origin_column, time_column
 from pages._shared.choices import by_name
 from pages._shared.errors import escaped
-from pages._shared.links import compare_address, inspector_address
+from pages._shared.links import address_button, compare_address, inspector_address
 from pages._shared.managing import entries as managing
 from pages._shared.managing import tasks
 from pages._shared.managing.start_form import StartForm, show_import
@@ -126,7 +126,7 @@ def show(store: Store, ids: Sequence[str]) -> None:
     views: dict[str, Callable[[], None]] = {
         "Import": partial(show_import, "traces", types, example, ABOUT_FILES, ("trace", "add"), FIELDS, options),
         "Record": RECORD.show,
-        "One trace": partial(managing.show, MANAGED, store, next(iter(ids), None)),
+        "One trace": partial(managing.show, MANAGED, store),
     }
     managing.switch(views, {"One trace": "Traces"}, store)
 
@@ -223,8 +223,11 @@ def _buttons(store: Store, entry: Entry) -> None:
     if run_id and run_id not in {run.id for run in store.listing().entries}:
         st.caption(f"It belongs to the run {escaped(run_id)}, which this store does not have.")
     elif run_id:
-        st.link_button("Open its run", compare_address(run_id), icon=":material/compare_arrows:", type="tertiary")
-        st.link_button("Open its samples", inspector_address(run_id), icon=":material/biotech:", type="tertiary")
+        for words, address, icon in (
+            ("Open its run", compare_address(run_id), ":material/compare_arrows:"),
+            ("Open its samples", inspector_address(run_id), ":material/biotech:"),
+        ):
+            address_button(words, address, key=f"{words} {entry.id}", icon=icon, type="tertiary")
 
 
 MANAGED = managing.Managed(

@@ -19,7 +19,7 @@ function limitSteps() {
 export default function ({ data }) {
   globalThis.driftscopeSteps ??= limitSteps();
   const url = new URL(location.href);
-  for (const [name, values] of Object.entries(data ?? {})) {
+  for (const [name, values] of Object.entries(data?.parameters ?? {})) {
     url.searchParams.delete(name);
     for (const value of values) url.searchParams.append(name, value);
   }

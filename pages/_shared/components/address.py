@@ -6,6 +6,7 @@ make it one. The script knows it at once.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlencode
 
@@ -29,7 +30,8 @@ def put_quietly(values: Mapping[str, str | Sequence[str]]) -> None:
             for name, texts in parameters.items():
                 params.set_with_no_forward_msg(name, texts)
             context.query_string = urlencode(params._query_params, doseq=True)
-    _mount(key="address-default", data=parameters)
+    # With a stamp, since the browser passes over a message that it had before.
+    _mount(key="address-default", data={"stamp": secrets.token_hex(4), "parameters": parameters})
 
 
 _mount = st.components.v2.component("driftscope_address", html="<span></span>", js=source("address.js"))
