@@ -49,7 +49,6 @@ SECTIONS: dict[str, Callable[..., None]] = {
 page(TITLE, ICON, LEAD)
 with shown_errors():
     store = Store.open().snapshot()
-    st.session_state.pop(LOGS.opened_with, None)  # the default is the view's
     names = LOGS.names(LOGS.show(store.listing(LOGIT_LOG)))
 show_open(SECTIONS, store, list(names))
 charts_ready()

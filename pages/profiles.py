@@ -15,7 +15,7 @@ from pages._profiles import traces
 from pages._shared.choices import by_name
 from pages._shared.errors import escaped, shown_errors
 from pages._shared.frame import page
-from pages._shared.links import sql_address
+from pages._shared.links import address_button, sql_address
 from pages._shared.sections import show_open
 from pages._shared.shown import put_shown
 from pages._shared.words import unbroken
@@ -35,7 +35,7 @@ def sql(store: Store, ids: Sequence[str]) -> None:
         )
         or first
     )
-    st.link_button(
+    address_button(
         "Open in SQL",
         sql_address(f"saved:{key}"),
         icon=":material/database:",

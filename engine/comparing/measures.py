@@ -14,7 +14,15 @@ from typing import Any, Literal
 from engine.figures.statistics import Interval, quotient, wilson
 from engine.lp_records import stored_name
 from engine.records import RULE_HELP
-from engine.store.entries import FORMER_COUNTS, Entry, has_former_counts, is_profiled, model_name, run_value
+from engine.store.entries import (
+    FORMER_COUNTS,
+    Entry,
+    has_former_counts,
+    is_profiled,
+    label_words,
+    model_name,
+    run_value,
+)
 from engine.store.schema import SAMPLES
 from engine.user_files import parsed_json
 
@@ -185,9 +193,10 @@ def model_words(entry: Entry) -> str:
 
 
 def run_name(entry: Entry) -> str:
-    """Model and LP, the origin unless measured, whether profiled; a label or the id only where no model is named."""
+    """Model and LP, the origin unless measured, whether profiled; where no model is named the label, the file or the
+    id."""
     origin = "" if entry.row["origin"] == "measured" else entry.row["origin"]
-    first = model_words(entry) or run_value(entry, "label") or entry.id
+    first = model_words(entry) or label_words(entry) or entry.id
     parts = (first, lp_words(entry), origin, "profiled" if is_profiled(entry) else "")
     return " · ".join(part for part in parts if part)
 
@@ -198,9 +207,9 @@ def run_names(entries: Sequence[Entry]) -> dict[str, str]:
     def short(entry: Entry) -> str:
         marks = [entry.row["origin"]] if entry.row["origin"] != "measured" else []
         marks += ["profiled"] if is_profiled(entry) else []
-        return " · ".join([lp_words(entry) or run_name(entry), *marks])
+        return " · ".join([lp_words(entry), *marks]) if lp_words(entry) else run_name(entry)
 
-    for name in (short, run_name, lambda entry: f"{run_name(entry)} · {entry.row.get('label') or entry.id}"):
+    for name in (short, run_name, lambda entry: f"{run_name(entry)} · {label_words(entry) or entry.id}"):
         names = {entry.id: name(entry) for entry in entries}
         if len(set(names.values())) == len(names):
             return names

@@ -18,6 +18,7 @@ from engine.store.entries import (
     FORMER_COUNTS,
     Entry,
     has_former_counts,
+    label_words,
     model_name,
     number_format_of,
     rmsd_references,
@@ -35,7 +36,7 @@ class RunFacts:
     """One run. Texts are empty and counts None where its maker did not say."""
 
     run_id: str
-    label: str
+    label: str  # of an imported run without one: its file's name
     origin: str  # measured or imported
     model: str  # alias:step
     model_family: str
@@ -100,6 +101,7 @@ def facts_of(entry: Entry) -> RunFacts:
     columns = {field.name: run_value(entry, field.name) for field in fields(RunFacts) if field.name in RUNS.names}
     facts = {
         "model": model_name(entry.row),
+        "label": label_words(entry),
         "samples": entry.parts[SAMPLES.name].rows,
         "has_blocks": BLOCKS.name in entry.parts,
         "has_steps": STEPS.name in entry.parts,

@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from io import BufferedReader
 from pathlib import Path
 from typing import Annotated, Any
@@ -130,6 +130,22 @@ def run_value(entry: Entry, column: str) -> Any:
     """What a run's sheet says. Where it does not: a text is empty, all else None."""
     value = entry.row.get(column)
     return "" if value is None and column in _RUN_TEXTS else value
+
+
+def label_words(entry: Entry) -> str:
+    """Its label; of an imported run without one the name of its file, since its id is a hash."""
+    file = run_value(entry, "source") if entry.row["origin"] == "imported" else ""
+    return str(run_value(entry, "label") or file)
+
+
+def came_at(entry: Entry) -> datetime:
+    """When it came into the store: when it was made, but of an imported run, whose report may be years old, when it was
+    read in. That is when its sheet was written; what is copied without its times counts as new."""
+    moment = entry.row.get("created_at")
+    if entry.row.get("origin") == "imported":
+        with contextlib.suppress(OSError):
+            moment = datetime.fromtimestamp(Path(entry.files.path(f"{entry.folder}/{RUN.sheet}")).stat().st_mtime, UTC)
+    return moment or datetime.min.replace(tzinfo=UTC)
 
 
 def rmsd_references(entry: Entry) -> str:

@@ -48,15 +48,17 @@ Three ways to get a first run:
 
 
 def default_choice(entries: Sequence[Entry]) -> list[Entry]:
-    """The newest run without an LP, and of the same model and size the newest under each LP, oldest first.
+    """A run without an LP, and of the same model and size the newest under each LP, oldest first.
 
-    Runs made under a profiler are left out where there are others, since their times say little. Where there is
-    no such control: the newest run with samples, alone.
+    Those with the most samples, the newest of equal ones: somebody's last two molecules say less than whole runs. Runs
+    made under a profiler are left out where there are others, since their times say little. Where there is no such
+    control: the largest run, alone.
     """
     with_samples = [entry for entry in reversed(entries) if has_samples(entry)]
     newest = [entry for entry in with_samples if not is_profiled(entry)] or with_samples
+    largest = sorted(newest, key=lambda entry: -entry.parts[SAMPLES.name].rows)
     same = ("model_alias", "model_step", "model_family", "molecules", "samples", "origin")
-    for control in newest:
+    for control in largest:
         by_lp: dict[str, Entry] = {}
         for entry in newest if control.row.get("lp") == "none" else ():
             is_alike = all(entry.row.get(name) == control.row.get(name) for name in same)
@@ -64,7 +66,7 @@ def default_choice(entries: Sequence[Entry]) -> list[Entry]:
                 by_lp.setdefault(str(lp), entry)
         if by_lp:
             return [control, *list(reversed(by_lp.values()))[:MOST_DEFAULT]]
-    return newest[:1]
+    return largest[:1]
 
 
 PICKER = Picker(
@@ -76,13 +78,12 @@ def show(store: Store, ids: Sequence[str]) -> None:
     tasks.show(store)
     if st.query_params.get("manage") in ("One run", "Unfinished"):  # as older links have it
         st.query_params["manage"] = "Several runs"
-    control = next(iter(ids), None)
     example = "/data/outputs/smoke/**/*.json.gz"
     views: dict[str, Callable[[], None]] = {
         "Start runs": START.show,
         "Import": partial(show_import, "import", ("json", "gz", "pickle"), example, ABOUT_FILES, ("import",), FIELDS),
-        "Several runs": partial(entries.show, RUNS, store, control),
-        "References": partial(entries.show, REFERENCE_SETS, store, None),
+        "Several runs": partial(entries.show, RUNS, store),
+        "References": partial(entries.show, REFERENCE_SETS, store),
     }
     entries.switch(views, {"Several runs": "Runs"}, store)
 

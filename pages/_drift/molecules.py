@@ -15,6 +15,7 @@ from engine.errors import DriftscopeError
 from engine.figures.words import angstrom, counted
 from engine.inspection.molecules import JUDGED, SHOWS, sample_table
 from engine.inspection.runs import RunFacts
+from engine.inspection.sample import Inspected
 from engine.records import RULE_HELP
 from engine.store.store import Store
 from pages._drift import files, state
@@ -23,6 +24,8 @@ from pages._drift.state import Spot
 from pages._kit.card import card
 from pages._shared.errors import error_markdown, escaped
 from pages._shared.inspected import inspected
+from pages._shared.managing import tasks
+from pages._shared.managing.entries import judge_button
 from pages._shared.rows import BORDERS_PX, ONE_ROW, ROW_PX, picked_rows, show_rows, show_steps
 from pages._shared.sections import fold, is_unfolded, put_unfolded
 from pages._shared.shown import put_shown
@@ -60,25 +63,32 @@ def show(store: Store, runs: Sequence[RunFacts]) -> None:
     chosen = state.spot([run.run_id for run in runs])
     if chosen is None and table.num_rows:
         chosen = _spot_at(table, 0)
-    inspection, error_words = None, ""
-    if chosen is not None:
-        run = next(run for run in runs if run.run_id == chosen.run_id)
-        try:
-            inspection = inspected(store, run, chosen.sample_id)
-        except DriftscopeError as error:
-            error_words = error_markdown(error)
-    run_id, sample_id = (None, None) if inspection is None or chosen is None else (chosen.run_id, chosen.sample_id)
-    put_shown(run=run_id, sample=sample_id, bin=state.named_bar())
+    inspection, error_words = _inspected(store, runs, chosen)
+    spot = None if inspection is None else chosen
+    put_shown(run=spot and spot.run_id, sample=spot and spot.sample_id, bin=state.named_bar())
     is_open = is_unfolded(FOLD, not table.num_rows)
     with fold(_counts(table, sum(run.samples for run in runs)), FOLD, is_open, ":material/table_rows:"):
         _filters(any(run.judged for run in runs))
         if is_open:
             _all(store, table, chosen, runs)
+    if judge_button(store, [store.entry(run.run_id) for run in runs]):
+        tasks.show(store)
     _bar_chip()
     if error_words:
         st.error(error_words, icon=":material/error:")
     if chosen is not None and inspection is not None:
         drift_molecule.show(store, inspection, _worst_words(table, chosen), lambda: _steps(table, chosen))
+
+
+def _inspected(store: Store, runs: Sequence[RunFacts], chosen: Spot | None) -> tuple[Inspected | None, str]:
+    """The chosen sample, or why it cannot be read, as Markdown."""
+    if chosen is None:
+        return None, ""
+    run = next(run for run in runs if run.run_id == chosen.run_id)
+    try:
+        return inspected(store, run, chosen.sample_id), ""
+    except DriftscopeError as error:
+        return None, error_markdown(error)
 
 
 def _all(store: Store, table: pa.Table, chosen: Spot | None, runs: Sequence[RunFacts]) -> None:
@@ -303,7 +313,9 @@ def _counts(table: pa.Table, samples: int) -> str:
     shown = f"{table.num_rows:,} of " if table.num_rows < samples else ""
     head = f"{shown}{counted(samples, 'sample')}"
     if table.num_rows and table["passed"].null_count == table.num_rows:
-        return f"{head}, with conformers and no texts."
+        judged = table.filter(pc.is_valid(table["checks"]))
+        right = pc.sum(pc.and_kleene(pc.equal(judged["checks"], ""), judged["geometry_right"])).as_py() or 0
+        return f"{head}, with conformers and no texts{f': {right:,} right in 3D' if judged.num_rows else ''}."
     columns = {name: table[name].to_numpy() for name in ("junk_blocks", "cut_blocks")}
     failed, clean = (pc.sum(column).as_py() or 0 for column in (pc.invert(table["passed"]), table["clean"]))
     decodes = pc.sum(table["decodes"]).as_py()  # None where only old runs are chosen, which do not know

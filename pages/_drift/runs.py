@@ -73,14 +73,14 @@ def inspected_picker(default: Callable[[Sequence[Entry]], Sequence[Entry]]) -> P
 
 
 def default_run(runs: Sequence[RunFacts]) -> RunFacts:
-    """The newest run with junk and passes, else with bad blocks, else the newest: most to see.
+    """The largest run with junk and passes, else with bad blocks, else the largest; of equal ones the newest.
 
     Of runs with many samples, where there are any: one sample shows little.
     """
     many = [run for run in runs if run.samples >= MANY_SAMPLES] or runs
     with_junk = [run for run in many if run.junk_letters and run.passes]
     with_bad = [run for run in many if run.bad_blocks]
-    return (with_junk or with_bad or list(many))[0]
+    return max(with_junk or with_bad or many, key=lambda run: run.samples)
 
 
 def run_words(run: RunFacts) -> str:

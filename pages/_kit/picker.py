@@ -18,14 +18,15 @@ from engine.errors import StoreError, one_line
 from engine.figures.words import capitalised, counted, listed, shortened
 from engine.records import RULE_HELP
 from engine.store.columns import Kind
-from engine.store.entries import Entry, StoreListing, is_profiled, run_value
+from engine.store.entries import Entry, StoreListing, came_at, is_profiled, label_words, run_value
 from pages._kit.chart import entry_colour
+from pages._shared.components.address import put_quietly
 from pages._shared.errors import escaped
 from pages._shared.rows import picked_rows, show_rows, table_height
 
+LABEL, TAGS = "label", "tags"
 FILTERS_FROM = 8  # entries: fewer are seen at once
 MOST_TEXT, MOST_NAME, MOST_DAMAGES = 400, 120, 10
-TAGS = "tags"
 BY_VALUE = {"model": "Model", "lp": "LP", TAGS: "Tag"}  # columns to filter by, where the table has them
 Row = dict[str, Any]
 
@@ -48,6 +49,7 @@ class Picker:
     prefix: str = ""  # of the filters' names, where the page has filters of its own
     among: str = ""  # what narrows the entries: " with samples"
     inside: tuple[str, ...] = ()  # parameters of the address that belong to the former choice
+    is_by_view: bool = False  # whether each of the page's views has a default of its own
 
     @property
     def has_control(self) -> bool:
@@ -59,22 +61,42 @@ class Picker:
 
     @property
     def opened_with(self) -> str:
-        """Where the session has the ids that are shown because the address names none: others may come meanwhile."""
+        """Where the session has the ids that the page opened with, as long as the reader has chosen no others."""
         return f"{self.key}_default"
+
+    @property
+    def filters(self) -> list[str]:
+        """Parameters of the address."""
+        return [self.prefix + name for name in ("origin", *BY_VALUE, "contains", "only")]
+
+    def named(self) -> list[str]:
+        """What the address names, the control first."""
+        control = [st.query_params.get(self.control, "")] if self.has_control else []
+        names = [*control, *st.query_params.get_all(self.test)]
+        return list(dict.fromkeys(name for name in names if name))
 
     def read(self, listing: StoreListing) -> tuple[tuple[Entry, ...], list[str]]:
         """The entries that the address names, else the default; and a sentence on each name without an entry."""
-        control = st.query_params.get(self.control, "")
-        names = [*([control] if self.has_control else ()), *st.query_params.get_all(self.test)]
-        names = list(dict.fromkeys(name for name in names if name))
+        names = self.named()
         if not names and self.control in st.query_params:
             return (), []
-        if not names:
-            by_id = {entry.id: entry for entry in listing.entries}
-            before = [by_id[id_] for id_ in st.session_state.get(self.opened_with, ()) if id_ in by_id]
-            chosen = tuple(before or self.default(listing.entries))
-            st.session_state[self.opened_with] = tuple(entry.id for entry in chosen)
-            return chosen, []
+        if not names or names == [*st.session_state.get(self.opened_with, ())]:
+            return self._default(listing), []
+        return self._of_names(listing, names)
+
+    def _default(self, listing: StoreListing) -> tuple[Entry, ...]:
+        """What the page opened with, as far as it is still there; another view may have another default."""
+        by_id = {entry.id: entry for entry in listing.entries}
+        before = [by_id[id_] for id_ in st.session_state.get(self.opened_with, ()) if id_ in by_id]
+        view = st.query_params.get("view", "") if self.is_by_view else ""
+        is_another_view = st.session_state.get(f"{self.opened_with} of", view) != view
+        chosen = tuple(self.default(listing.entries) if is_another_view or not before else before)
+        st.session_state[self.opened_with] = tuple(entry.id for entry in chosen)
+        st.session_state[f"{self.opened_with} of"] = view
+        return chosen
+
+    def _of_names(self, listing: StoreListing, names: Sequence[str]) -> tuple[tuple[Entry, ...], list[str]]:
+        control = st.query_params.get(self.control, "")
         entries: dict[str, Entry] = {}
         complaints, missing = [], []
         for name in names[: self.most]:
@@ -93,10 +115,13 @@ class Picker:
 
     def put(self, ids: Iterable[str]) -> None:
         """Show these from now on, the control first; nothing where there is none."""
-        first, *others = [*dict.fromkeys(ids)] or [""]
-        named = {self.control: first, self.test: others} if self.has_control else {self.test: [first, *others]}
         # At once: each change of the address is a step for the browser's Back.
-        st.query_params.update(named | {name: [] for name in self.inside if name in st.query_params})
+        st.query_params.update(self.parameters(ids) | {name: [] for name in self.inside if name in st.query_params})
+
+    def parameters(self, ids: Iterable[str]) -> dict[str, str | list[str]]:
+        """Of the address, for these ids."""
+        first, *others = [*dict.fromkeys(ids)] or [""]
+        return {self.control: first, self.test: others} if self.has_control else {self.test: [first, *others]}
 
     def show(self, listing: StoreListing) -> tuple[Entry, ...]:
         """Draw the picker, one line where something is chosen until the reader opens it, and give what is chosen."""
@@ -106,17 +131,13 @@ class Picker:
             show_damages(listing)
             return ()
         chosen, complaints = self.read(listing)
+        ids = [entry.id for entry in chosen]
+        if [*st.session_state.get(self.opened_with, ())] == ids != self.named():
+            put_quietly(self.parameters(ids))
         for complaint in complaints:
             st.error(escaped(complaint), icon=":material/error:")
         names = {id_: shortened(one_line(name), MOST_NAME) for id_, name in self.names(chosen).items()}
-        label = f"{self.noun.capitalize()}s"
-        if chosen and self.has_control:
-            label += f": {len(chosen)} of {len(listing.entries):,} selected"
-        elif chosen:
-            more = f" and {len(chosen) - 1} more" if len(chosen) > 1 else ""
-            label += f": {escaped(names[chosen[0].id])}{more}"
-        label += f" · {len(listing.damages):,} damaged" if listing.damages else ""
-        with st.expander(label, not chosen, key=f"{self.key}_open", icon=":material/checklist:"):
+        with st.expander(self._label(listing, names), not chosen, key=f"{self.key}_open", icon=":material/checklist:"):
             self._table(listing, names)
             if not chosen:
                 first = " The first one is the control." if self.has_control else ""
@@ -128,34 +149,30 @@ class Picker:
             st.html(legend(names))
         return chosen
 
+    def _label(self, listing: StoreListing, names: Mapping[str, str]) -> str:
+        """Markdown: what is chosen, and how much is damaged."""
+        label = f"{self.noun.capitalize()}s"
+        if names and self.has_control:
+            label += f": {len(names)} of {len(listing.entries):,} selected"
+        elif names:
+            more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+            label += f": {escaped(next(iter(names.values())))}{more}"
+        return label + (f" · {len(listing.damages):,} damaged" if listing.damages else "")
+
     def _table(self, listing: StoreListing, names: Mapping[str, str]) -> None:
-        rows: dict[str, Row] = {}
-        texts = {}
-        for entry in reversed(listing.entries):
-            cells = {name: cell_of(value) for name, value in self.cells(entry).items()}
-            rows[entry.id] = {**cells, self.noun: entry.id, TAGS: [cell_of(tag) for tag in entry.row.get(TAGS) or ()]}
-            hidden = (entry.row.get(name) for name in ("label", "notes", "source", "file", "run_id"))
-            values = (*rows[entry.id].values(), *rows[entry.id][TAGS], *hidden)
-            texts[entry.id] = " ".join(value for value in values if isinstance(value, str)).casefold()
-        filters = [self.prefix + name for name in ("origin", *BY_VALUE, "contains", "only")]
-        if len(rows) >= FILTERS_FROM or any(st.query_params.get(name) for name in filters):
-            wanted, words, is_ticked_alone = self._filters(rows, bool(names))
-            rows = {
-                id_: row
-                for id_, row in rows.items()
-                if all(not values or not {*values}.isdisjoint(values_of(row[name])) for name, values in wanted.items())
-                and (id_ in names or not is_ticked_alone)
-                and all(word in texts[id_] for word in words)
-            }
+        rows = {entry.id: self._row(entry) for entry in sorted(listing.entries, key=came_at)[::-1]}
+        if len(rows) >= FILTERS_FROM or any(st.query_params.get(name) for name in self.filters):
+            rows = self._filtered(listing, rows, names)
         if not rows:
             st.info(f"No {self.noun} matches. Remove a filter.", icon=":material/filter_alt_off:")
             return
-        has_tags = any(row[TAGS] for row in rows.values())
         config = {
             self.noun: st.column_config.TextColumn(width=320),
             **self.columns,
-            TAGS: st.column_config.ListColumn("tags", width=150) if has_tags else None,
+            TAGS: st.column_config.ListColumn("tags", width=150),
         }
+        for name in (LABEL, TAGS):  # where no entry has one
+            config |= {} if any(row.get(name) for row in rows.values()) else {name: None}
         shown = list(rows)
         key = show_rows(self.key, shown, names)
         st.dataframe(
@@ -170,8 +187,31 @@ class Picker:
             alt=f"{self.noun.capitalize()}s of the store: tick those to show",
         )
 
+    def _row(self, entry: Entry) -> Row:
+        cells = {name: cell_of(value) for name, value in self.cells(entry).items()}
+        return {**cells, self.noun: entry.id, TAGS: [cell_of(tag) for tag in entry.row.get(TAGS) or ()]}
+
+    def _filtered(self, listing: StoreListing, rows: Mapping[str, Row], names: Mapping[str, str]) -> dict[str, Row]:
+        """Draw the filters, and give the rows that pass them."""
+        wanted, words, is_ticked_alone = self._filters(rows, bool(names))
+        hidden = {
+            entry.id: [entry.row.get(name) for name in ("label", "notes", "source", "file", "run_id")]
+            for entry in listing.entries
+        }
+
+        def passes(id_: str, row: Row) -> bool:
+            values = (*row.values(), *row[TAGS], *hidden[id_])
+            text = " ".join(value for value in values if isinstance(value, str)).casefold()
+            is_like = all(not of or not {*of}.isdisjoint(values_of(row[name])) for name, of in wanted.items())
+            return is_like and (id_ in names or not is_ticked_alone) and all(word in text for word in words)
+
+        return {id_: row for id_, row in rows.items() if passes(id_, row)}
+
     def _filters(self, rows: Mapping[str, Row], has_choice: bool) -> tuple[Row, list[str], bool]:
         """The values that are asked for by column, words, and whether the ticked ones alone."""
+        for name in self.filters:  # of this page alone: Streamlit hands on values to another page's widget of that key
+            if name not in st.query_params:
+                st.session_state.pop(name, None)
         with st.container(horizontal=True, vertical_alignment="bottom", key=f"{self.prefix}{self.noun}-filters"):
             more: Any = {"bind": "query-params"}
             wanted: Row = {
@@ -299,6 +339,7 @@ def run_cells(entry: Entry) -> Row:
     return {
         "model": model_words(entry),
         "lp": lp_words(entry),
+        LABEL: label_words(entry),
         "usable": figure(entry, "usable_rate"),
         "s": figure(entry, "wall_s_a_sample"),
         "run": entry.id,
@@ -312,7 +353,7 @@ def run_cells(entry: Entry) -> Row:
         "ms": figure(entry, "ms_a_token"),
         "profiler": "profiled" if is_profiled(entry) else None,
         "tokens": figure(entry, "tokens_a_sample"),
-        **{name: run_value(entry, name) for name in ("label", "tokenizer", "sampling")},
+        **{name: run_value(entry, name) for name in ("tokenizer", "sampling")},
         "batch": row.get("batch_size"),
         "device": f"{row['device']}, {counted(threads, 'thread')}" if threads else row.get("device") or "",
         "made": row.get("created_at"),
@@ -323,8 +364,9 @@ def run_columns() -> Mapping[str, Any]:
     config = st.column_config
     junk = "Blocks with anything but digits . , -, or with a letter where a report counts only those"
     return {
-        "model": config.TextColumn("model", width=112, pinned=True),
-        "lp": config.TextColumn("LP", width=124, pinned=True),
+        "model": config.TextColumn("model", width=112),  # none is pinned: Streamlit writes such columns in faint grey
+        "lp": config.TextColumn("LP", width=104),
+        LABEL: config.TextColumn("label", width=136, help="Its own name, else the file that it was imported from"),
         "usable": rate_column("usable", "Of judged answers: clean, stereo right, geometry right", "green"),
         "s": config.NumberColumn("s / sample", width=76, help="Wall time over samples", format="%.3f"),
         "run": config.TextColumn("run", width=180),
@@ -338,7 +380,6 @@ def run_columns() -> Mapping[str, Any]:
         "ms": config.NumberColumn("ms / token", width=76, format="%.3f"),
         "profiler": config.TextColumn("profiler", width=66, help="Its times are the profiler's too: no ratio of them"),
         "tokens": config.NumberColumn("tokens / sample", width=104, format="%.0f"),
-        "label": config.TextColumn("label", width=150),
         "tokenizer": config.TextColumn("tokenizer", width=80),
         "sampling": config.TextColumn("sampling", width=80),
         "batch": config.NumberColumn("batch", width=54),

@@ -21,7 +21,7 @@ from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
 from pages._kit.picker import Picker, origin_column, rate_column
 from pages._shared.errors import escaped
-from pages._shared.links import logits_address
+from pages._shared.links import address_button, logits_address
 from pages._shared.managing import entries as managing
 from pages._shared.managing import tasks
 from pages._shared.managing.start_form import StartForm, show_import
@@ -70,15 +70,26 @@ def log_names(entries: Sequence[Entry]) -> dict[str, str]:
 
 
 def default_choice(entries: Sequence[Entry]) -> Sequence[Entry]:
-    """Health opens on the newest damaged log, where there is one: it has something to say."""
+    """Health opens on the damaged log with the most entries, where there is one, the newest of equal ones."""
     damaged = [entry for entry in reversed(entries) if is_damaged(entry) and has_values(entry)]
     if st.query_params.get("view") == "Health" and damaged:
-        return damaged[:1]
+        return [max(damaged, key=lambda entry: entry.row["entries"])]
     return first_logs(entries)
 
 
 LOGS = Picker(
-    LOGIT_LOG, "log", "log", "beside", 2, _cells, COLUMNS, default_choice, log_names, EMPTY, ("measured", "imported")
+    LOGIT_LOG,
+    "log",
+    "log",
+    "beside",
+    2,
+    _cells,
+    COLUMNS,
+    default_choice,
+    log_names,
+    EMPTY,
+    ("measured", "imported"),
+    is_by_view=True,
 )
 
 # --- work on them ----------------------------------------------------------------------------------------------------
@@ -102,7 +113,7 @@ def show(store: Store, ids: Sequence[str]) -> None:
     views: dict[str, Callable[[], None]] = {
         "Import": partial(show_import, "logs", types, example, ABOUT_FILES, ("logits", "add"), FIELDS),
         "Record": RECORD.show,
-        "One log": partial(managing.show, MANAGED, store, next(iter(ids), None)),
+        "One log": partial(managing.show, MANAGED, store),
     }
     managing.switch(views, {"One log": "Logs"}, store)
 
@@ -141,7 +152,8 @@ RECORD = StartForm(
 
 def _buttons(store: Store, entry: Entry) -> None:
     """A link to its health, and what of its file is missing: its notes say why, unless they were overwritten."""
-    st.link_button("Open its health", logits_address(entry.id, view="Health"), icon=":material/monitor_heart:")
+    address = logits_address(entry.id, view="Health")
+    address_button("Open its health", address, key=f"health-{entry.id}", icon=":material/monitor_heart:")
     if entry.row.get("left_out") or entry.row.get("is_cut"):
         cut = " The file is truncated." if entry.row.get("is_cut") else ""
         notes = escaped(visible_text(str(entry.row.get("notes") or "")))

@@ -18,7 +18,7 @@ from engine.store.store import Store
 from pages._kit.picker import Picker, origin_column, time_column
 from pages._shared.choices import by_name
 from pages._shared.errors import escaped
-from pages._shared.links import compare_address, inspector_address
+from pages._shared.links import address_button, compare_address, inspector_address
 from pages._shared.managing import entries as managing
 from pages._shared.managing import tasks
 from pages._shared.managing.start_form import StartForm, show_import
@@ -89,12 +89,17 @@ def model_and_lp(entry: Entry, runs: Mapping[str, Mapping[str, Any]]) -> tuple[s
 
 
 def default_choice(entries: Sequence[Entry], runs: Mapping[str, Mapping[str, Any]]) -> list[Entry]:
-    """The newest captured trace of a run without an LP, and next to it the newest of the same model under one.
+    """A captured trace of a run without an LP, and next to it one of the same model under one.
 
-    Where there is none such: the newest trace alone, one that was captured or read before one that a text reports.
+    Those of the runs with the most samples, the newest of equal ones. Where there is no such pair: such a trace alone,
+    one that was captured or read before one that a text reports.
     """
-    newest = list(reversed(entries))
-    captured = [entry for entry in newest if entry.row.get("origin") == "measured"]
+
+    def samples(entry: Entry) -> int:
+        return runs.get(str(entry.row.get("run_id")), {}).get("samples") or 0
+
+    largest = sorted(entries, key=samples)[::-1]
+    captured = [entry for entry in largest if entry.row.get("origin") == "measured"]
     for control in captured:
         model, lp = model_and_lp(control, runs)
         for test in captured if lp == "none" else ():
@@ -102,7 +107,7 @@ def default_choice(entries: Sequence[Entry], runs: Mapping[str, Mapping[str, Any
             is_alike = (test.row.get("device_us") is None) == (control.row.get("device_us") is None)
             if its_model == model and its_lp not in ("", "none") and is_alike:
                 return [control, test]
-    return ([entry for entry in newest if entry.row.get("origin") != "reported"] or newest)[:1]
+    return ([entry for entry in largest if entry.row.get("origin") != "reported"] or largest)[:1]
 
 
 # --- work on them ----------------------------------------------------------------------------------------------------
@@ -122,7 +127,7 @@ def show(store: Store, ids: Sequence[str]) -> None:
     views: dict[str, Callable[[], None]] = {
         "Import": partial(show_import, "traces", types, example, ABOUT_FILES, ("trace", "add"), FIELDS, options),
         "Record": RECORD.show,
-        "One trace": partial(managing.show, MANAGED, store, next(iter(ids), None)),
+        "One trace": partial(managing.show, MANAGED, store),
     }
     managing.switch(views, {"One trace": "Traces"}, store)
 
@@ -219,8 +224,11 @@ def _buttons(store: Store, entry: Entry) -> None:
     if run_id and run_id not in {run.id for run in store.listing().entries}:
         st.caption(f"It belongs to the run {escaped(run_id)}, which this store does not have.")
     elif run_id:
-        st.link_button("Open its run", compare_address(run_id), icon=":material/compare_arrows:", type="tertiary")
-        st.link_button("Open its samples", inspector_address(run_id), icon=":material/biotech:", type="tertiary")
+        for words, address, icon in (
+            ("Open its run", compare_address(run_id), ":material/compare_arrows:"),
+            ("Open its samples", inspector_address(run_id), ":material/biotech:"),
+        ):
+            address_button(words, address, key=f"{words} {entry.id}", icon=icon, type="tertiary")
 
 
 MANAGED = managing.Managed(

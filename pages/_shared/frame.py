@@ -15,6 +15,7 @@ from engine import __version__
 from engine.lp_records import FORMER_NAMES, full_name, split_cleanup
 from engine.paths import ROOT
 from pages._shared import shown
+from pages._shared.components.address import limit_steps
 
 NAME = "Driftscope"
 FAVICON = str(Path(__file__).with_name("favicon.svg"))
@@ -35,6 +36,7 @@ def page(title: str, icon: str, lead: str, words: tuple[str, ...] = ()) -> None:
     # The favicon is a file of ours: a Material symbol would be fetched from the web.
     st.set_page_config(page_title=f"{title} · {NAME}", page_icon=FAVICON, layout="wide")
     st.html(_CSS)
+    limit_steps()
     st.logo(_LOGO, icon_image=FAVICON, size="large")
     st.title(f"{icon} {title}", anchor=False)
     glossary = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", _GLOSSARY.read_text(encoding="utf-8"))

@@ -6,7 +6,10 @@ People keep such links, so parameter names stay. Texts are encoded here; where a
 from __future__ import annotations
 
 from collections.abc import Iterable
-from urllib.parse import urlencode
+from typing import Any
+from urllib.parse import parse_qs, urlencode
+
+import streamlit as st
 
 MOST_TESTS = 40  # that an address can hold
 
@@ -30,3 +33,10 @@ def profiles_address(control: str, test: str | None = None) -> str:
 
 def logits_address(log: str, other: str | None = None, **more: str) -> str:
     return "logits?" + urlencode({"log": log, **({"beside": other} if other else {}), **more})
+
+
+def address_button(words: str, address: str, *, key: str, **look: Any) -> None:
+    """Opens an address of ours in this tab; Streamlit's own button for links always takes another one."""
+    if st.button(words, key=key, **look):
+        page, _, query = address.partition("?")
+        st.switch_page(f"pages/{page}.py", query_params=parse_qs(query))

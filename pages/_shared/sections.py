@@ -8,7 +8,9 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from pages._shared.choices import complain
 from pages._shared.errors import shown_errors
+from pages._shared.shown import put_shown
 
 VIEW = "view"
 
@@ -30,9 +32,21 @@ def fold(label: str, key: str, is_open: bool, icon: str) -> DeltaGenerator:
 
 
 def show_open(sections: Mapping[str, Callable[..., None]], *looked_at: Any) -> None:
-    """Draw the section that is open, with what the page looks at."""
-    tabs = st.tabs(list(sections), key=VIEW, on_change="rerun", bind="query-params")
-    for tab, (name, show) in zip(tabs, sections.items(), strict=True):
+    """Draw the section that is open, with what the page looks at.
+
+    Streamlit's own binding would lose a page's view on the way back to it from a page that has views too.
+    """
+    names = list(sections)
+    complain("view", names, VIEW, names[0])
+    named = st.query_params.get(VIEW)
+    st.session_state[VIEW] = named if named in names else names[0]
+    put_shown(**{VIEW: st.session_state[VIEW]})
+
+    def put() -> None:
+        opened = st.session_state[VIEW]
+        st.query_params[VIEW] = [] if opened == names[0] else opened
+
+    for tab, (name, show) in zip(st.tabs(names, key=VIEW, on_change=put), sections.items(), strict=True):
         if tab.open:
             with tab, shown_errors(name):
                 show(*looked_at)

@@ -73,7 +73,7 @@ def failed_words(failed: Row) -> str:
 
 def molecule_words(sample: Row) -> str:
     """The verdict on the molecule: usable, or the checks that it fails; nothing where it was not judged."""
-    if sample.get("usable") is None:
+    if all(sample.get(name) is None for name in ("usable", "stereo_right", "geometry_right")):
         return ""
     checks = list(dict.fromkeys(failed["check"] for failed in sample["failed"] or ()))
     if checks:
@@ -83,7 +83,9 @@ def molecule_words(sample: Row) -> str:
         return "geometry not judged"
     if not is_stereo_judged(sample):
         return "stereo not judged"
-    return "usable" if sample["usable"] else "right, from a text that is not clean"
+    if sample["usable"]:
+        return "usable"
+    return "right" if sample["clean"] is None else "right, from a text that is not clean"
 
 
 def kind_words(block: Row) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -10,12 +11,14 @@ from typing import Any
 import pytest
 import streamlit as st
 
+from engine.store.reports.importing import import_report
 from engine.store.store import Store
 from pages._compare.manage import PICKER, default_choice
 from pages._kit.picker import legend
 from pages._shared.links import compare_address as address
 from pages._shared.links import inspector_address, profiles_address, sql_address
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
+from tests.engine.store.reports.documents import document
 from tests.engine.store.stored_runs import store_at
 from tests.pages.apps import Params, is_harmless, opened, shown, table, words
 from tests.pages.drift_stores import OVERRIDE
@@ -86,6 +89,22 @@ def test_an_empty_store_says_how_to_begin_and_hostile_names_are_text(own: Store)
     assert "&lt;b&gt;x&lt;/b&gt;" in names and "<b>" not in names
 
 
+def test_the_picker_begins_with_model_lp_and_label_and_what_came_last_is_its_first_row(
+    own: Store, tmp_path: Path
+) -> None:
+    write_run(own, "made", [sample_row(0)], model_alias="a", lp="none", label="mine", created_at="2026-01-01T00:00:00")
+    for name, label in (("named.json", "of last year"), ("unnamed.json", None)):
+        file = tmp_path / name
+        file.write_text(json.dumps(document() | {"metadata": {"timestamp": "2025-01-31", "note": name}}))
+        import_report(own, file, label=label)
+    app = opened("compare")
+    rows = table(app, "lp")
+    assert list(rows.columns[:3]) == ["model", "lp", "label"]
+    assert list(rows["label"]) == ["unnamed.json", "of last year", "mine"]
+    assert "pinned" not in app.dataframe[0].proto.columns, "Streamlit writes pinned columns in faint grey"
+    assert {"unnamed.json · imported", "of last year · imported"} < {*PICKER.names(own.listing().entries).values()}
+
+
 # --- what the address says --------------------------------------------------------------------------------------------
 
 
@@ -124,3 +143,27 @@ def test_the_default_is_a_pair_that_no_profiler_slowed_or_else_the_newest_run(ow
     assert written("three", 3, model_alias="a", lp="exact") == ["one", "three"]
     source = "python -m engine run --lp exact --profile --n 1"
     assert written("profiled", 4, model_alias="a", lp="exact", source=source) == ["one", "three"]
+
+
+def write_pair(store: Store, name: str, samples: int, day: int) -> list[str]:
+    moment = f"2026-01-{day:02}T00:00:00+00:00"
+    for lp in ("none", "exact"):
+        write_run(store, f"{name}-{lp}", map(sample_row, range(samples)), model_alias="a", lp=lp, created_at=moment)
+    return [f"{name}-none", f"{name}-exact"]
+
+
+def test_the_default_is_the_largest_pair_and_the_newest_of_equal_ones(own: Store) -> None:
+    whole = write_pair(own, "whole", 4, 1)
+    write_pair(own, "newer", 2, 2)
+    assert [entry.id for entry in default_choice(own.listing().entries)] == whole
+    equal = write_pair(own, "equal", 4, 3)
+    assert [entry.id for entry in default_choice(own.listing().entries)] == equal
+
+
+@pytest.mark.parametrize("page", ["compare", "drift"])
+def test_a_copied_link_of_the_default_shows_the_same_runs_when_others_came(own: Store, page: str) -> None:
+    write_pair(own, "today", 2, 1)
+    app = opened(page)
+    write_pair(own, "tomorrow", 4, 2)
+    of_link, of_none = opened(page, **app.query_params), opened(page)
+    assert shown(of_link)["runs"] == shown(app)["runs"] != shown(of_none)["runs"]

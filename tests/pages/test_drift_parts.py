@@ -34,7 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_default_is_the_newest_run_of_many_samples_with_junk_that_passes_else_with_bad_blocks(folder: Path) -> None:
+def test_the_default_is_the_largest_run_with_junk_that_passes_else_with_bad_blocks(folder: Path) -> None:
     runs = runs_with_samples(store_at(folder))
     assert default_run(runs).run_id == WITH_JUNK
     sound = [run for run in runs if not run.bad_blocks]
@@ -43,6 +43,7 @@ def test_the_default_is_the_newest_run_of_many_samples_with_junk_that_passes_els
     assert default_run([*sound, bad]).run_id == "bad"
     few = replace(bad, samples=1, junk_letters=1, passes=1)
     assert default_run([few, bad]).run_id == "bad" and default_run([few]) == few
+    assert default_run([replace(few, samples=bad.samples - 1), few, replace(few, samples=65)]).samples == 65
 
 
 def test_only_models_with_the_runs_tokenizer_are_asked_its_own_first(folder: Path) -> None:

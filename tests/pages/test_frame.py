@@ -69,6 +69,22 @@ def test_a_crafted_log_breaks_no_section(
     opened("logits", view=view)
 
 
+@pytest.mark.parametrize(
+    ("page", "address", "words"),
+    [
+        ("compare", {"view": "Nonsense"}, "There is no view 'Nonsense' here. Side by side is chosen instead."),
+        ("drift", {"view": "<img src=x>"}, "There is no view '<img src=x>' here. Molecules is chosen instead."),
+        ("logits", {"view": "Logs", "manage": "All"}, "There is no part 'All' here. Import is chosen instead."),
+    ],
+)
+def test_a_view_that_an_address_names_wrongly_is_told(
+    demo_store: None, page: str, address: dict[str, str], words: str
+) -> None:
+    app = opened(page, **address)
+    assert [re.sub(r"\\(.)", r"\1", error.value) for error in app.error] == [words]
+    assert not opened(page).error
+
+
 def test_a_section_that_breaks_says_so_in_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*given: object) -> None:
         raise ZeroDivisionError

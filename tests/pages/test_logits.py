@@ -98,3 +98,13 @@ def test_the_default_wants_the_same_model_of_another_engine() -> None:
         ((), ()),
     ):
         assert default_choice(entries) == expected
+
+
+def test_each_view_opens_with_logs_of_its_own_until_the_reader_chooses() -> None:
+    app = opened(view="Health")
+    (damaged,) = shown(app)["logs"]
+    app.query_params["view"] = "Parity"
+    app.run()
+    pair = shown(app)["logs"]
+    assert len(pair) == 2 and damaged not in pair and app.query_params["log"] == pair[0]
+    assert shown(opened(view="Parity", log=damaged))["logs"] == [damaged]

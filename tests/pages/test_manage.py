@@ -11,15 +11,18 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from engine.chem.conformer_files import made_conformers
 from engine.chem.smiles import parse_smiles
 from engine.errors import RunError
 from engine.figures.queue_words import QueueState
+from engine.inspection.judging import judge_run
 from engine.jobs.commands import Input, Task, TaskQueue, TaskSnapshot
 from engine.jobs.progress import PartProgress
 from engine.profile.ingest import add_trace
+from engine.store.generations import import_generations
 from engine.store.references import write_references
 from engine.store.reports.importing import import_report
 from engine.store.schema import LOGIT_LOG, REFERENCES, RUN, TRACE
@@ -27,11 +30,14 @@ from engine.store.staging import Staging
 from engine.store.store import Store
 from pages._compare.manage import packed_report
 from tests.cli import parsed
+from tests.engine.chem.pickles import conformers
+from tests.engine.chem.pickles import write as write_pickle
 from tests.engine.inspection.made import demo_run
 from tests.engine.logits.logs import clean, new_log, objects, text, write
 from tests.engine.profile.made_traces import event
 from tests.engine.store.reports.documents import document
 from tests.engine.store.stored_runs import MADE_AT, add, begun, store_at, written
+from tests.pages import apps as pages
 from tests.pages.apps import is_harmless, keys, query, section, shown, words
 from tests.pages.drift_stores import OVERRIDE, with_demo
 from tests.pages.profile_traces import both
@@ -106,6 +112,15 @@ class Board(TaskQueue):
 
 def opened(page: str = RUNS_PAGE, **query: str | list[str]) -> AppTest:
     return section(page + DRAWN, **query)
+
+
+def followed(app: AppTest, patch: pytest.MonkeyPatch, *prefixes: str) -> list[tuple[str, dict[str, list[str]]]]:
+    """Pages and their addresses that buttons of these keys open, in this tab."""
+    addresses: list[tuple[str, dict[str, list[str]]]] = []
+    patch.setattr(st, "switch_page", lambda page, query_params: addresses.append((page, query_params)))
+    for prefix in prefixes:
+        next(button for button in app.button if (button.key or "").startswith(prefix)).click().run()
+    return addresses
 
 
 def labelled(app: AppTest, kind: str, label: str) -> Any:
@@ -229,6 +244,14 @@ def test_runs_are_ticked_by_ids_and_deleted_with_one_question(store: Store) -> N
     assert (query(app, "control"), query(app, "test"), query(app, "run")) == (None, "b", None)
 
 
+@pytest.mark.parametrize(("page", "manage"), [(RUNS_PAGE, "Several runs"), (TRACES, "One trace"), (LOGS, "One log")])
+def test_nothing_is_ticked_on_arrival(store: Store, tmp_path: Path, page: str, manage: str) -> None:
+    both(store)
+    new_log(store, write(tmp_path / "one.jsonl", text(objects(clean(5, 4)))))
+    app = opened(page, manage=manage)
+    assert "remove-ticked" not in keys(app) and "in the table" in words(app)
+
+
 def test_tags_of_all_that_are_ticked(store: Store) -> None:
     for run_id in ("a", "b", "c"):
         written(store.home, run_id)
@@ -265,13 +288,18 @@ def test_what_ships_is_read_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert opened(manage="Several runs", run="reported-002-llama-lp-1000").download_button[0].disabled
 
 
-def test_a_trace_goes_with_its_file_and_keeps_its_run(store: Store, tmp_path: Path) -> None:
+def test_a_trace_goes_with_its_file_and_keeps_its_run(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "t.json"
     path.write_text(json.dumps({"traceEvents": [event("cpu_op", "aten::mm", 0, 10)]}))
     entry, (control, _) = add_trace(store, path, {"label": "kept"}, keep_file=True), both(store)
     app = opened(TRACES, manage="One trace", trace=control.id)
     run_id = control.row["run_id"]
-    assert [link.proto.url for link in app.link_button] == [f"compare?control={run_id}", f"drift?run={run_id}"]
+    assert followed(app, monkeypatch, "Open its run", "Open its samples") == [
+        ("pages/compare.py", {"control": [run_id]}),
+        ("pages/drift.py", {"run": [run_id]}),
+    ]
     assert app.get("download_button")[0].proto.disabled
     app = opened(TRACES, manage="One trace", trace=entry.id, control=entry.id, test=control.id)
     assert not app.get("download_button")[0].proto.disabled
@@ -285,7 +313,8 @@ def test_a_log_says_what_was_left_out_of_it(store: Store, tmp_path: Path) -> Non
     lines = text(objects(clean(5, 4))).splitlines(keepends=True)
     entry = new_log(store, write(tmp_path / "cut.jsonl", b"".join([*lines[:2], b"nonsense\n", *lines[2:]])[:-30]))
     store.annotate(entry.id, LOGIT_LOG, notes="mine")
-    assert "1 line could not be read. The file is truncated. mine" in words(opened(LOGS, manage="One log"))
+    app = opened(LOGS, manage="One log", one=entry.id)
+    assert "1 line could not be read. The file is truncated. mine" in words(app)
 
 
 def test_reference_sets_are_listed_and_deleted(store: Store) -> None:
@@ -375,18 +404,22 @@ def test_a_task_at_work_tells_how_far_it_is_and_can_be_stopped(board: Board) -> 
     assert board.snapshots[0][0].job.state == "stopped"
 
 
-def test_what_a_task_brought_can_be_compared_and_cleared(board: Board, tmp_path: Path) -> None:
+def test_what_a_task_brought_can_be_compared_and_cleared(
+    board: Board, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with_demo(tmp_path / "store", CONTROL, TEST)
     parts = [PartProgress(0, 3, "done", run_id=TEST, lp="exact"), PartProgress(1, 3, "done", run_id=CONTROL, lp="none")]
     task = board.tell("done", *parts, PartProgress(2, 3, "done", run_id="gone"), log=("a line",))
     app = opened()
-    assert app.link_button[0].proto.url == f"compare?control={CONTROL}&test={TEST}" and "2 runs in 75 s" in words(app)
-    assert "a line" in [block.value for block in app.code]
+    assert "2 runs in 75 s" in words(app) and "a line" in [block.value for block in app.code]
+    assert followed(app, monkeypatch, "open-run") == [("pages/compare.py", {"control": [CONTROL], "test": [TEST]})]
     app.button("clear-1").click().run()
     assert task not in board._tasks
 
 
-def test_an_import_tells_of_each_file_and_captured_runs_are_compared_by_their_lps(board: Board, store: Store) -> None:
+def test_an_import_tells_of_each_file_and_captured_runs_are_compared_by_their_lps(
+    board: Board, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     hostile = "<img src=x>[x](http://a.b)"
     there = PartProgress(0, 2, "there", run_id="r", file="x.json")
     board.tell("done", there, PartProgress(1, 2, "failed", file=hostile, error=f"no JSON {hostile}"))
@@ -396,10 +429,42 @@ def test_an_import_tells_of_each_file_and_captured_runs_are_compared_by_their_lp
     control, test = both(store)
     runs = [PartProgress(n, 2, "done", run_id=str(entry.row["run_id"])) for n, entry in enumerate((test, control))]
     board.tell("done", *runs).words = ("run", "--profile", "--lp", "none")
-    assert [link.proto.url for link in opened(TRACES).link_button][:2] == [
-        f"compare?control={control.row['run_id']}&test={test.row['run_id']}",
-        f"profiles?control={control.id}&test={test.id}",
+    assert followed(opened(TRACES), monkeypatch, "open-run-3", "open-trace-3") == [
+        ("pages/compare.py", {"control": [control.row["run_id"]], "test": [test.row["run_id"]]}),
+        ("pages/profiles.py", {"control": [control.id], "test": [test.id]}),
     ]
+
+
+@pytest.mark.parametrize(
+    ("command", "start", "between"),
+    [
+        ("run", "Starting Python and the model", "Loading the model"),
+        ("import", "Starting Python", "Reading files"),
+        ("judge", "Starting Python", "Computing"),
+    ],
+)
+def test_a_task_says_what_it_does_before_it_can_tell_how_far_it_is(
+    board: Board, command: str, start: str, between: str
+) -> None:
+    board.tell("running").words = (command,)
+    assert progress(opened())[1] == [f"{start}, 75 s"]
+    board.snapshots.clear()
+    board.tell("running", PartProgress(0, 2, "done")).words = (command,)
+    assert progress(opened())[1] == [f"{between}, 75 s"]
+
+
+def test_runs_without_verdicts_are_judged_from_drift_and_from_their_table(
+    board: Board, store: Store, tmp_path: Path
+) -> None:
+    file = write_pickle(tmp_path / "generation_results.pickle", {"CCO": conformers("CCO", 1)})
+    run = import_generations(store, file)
+    for app in (pages.opened("drift", run=run.id), opened(manage="Several runs", run=run.id)):
+        app.button("judge").click().run()
+    assert [words for _, words, _, _ in board.handed] == [["judge", run.id]] * 2
+    judge_run(store, run.id, workers=1)
+    app = pages.opened("drift", run=run.id)
+    assert "judge" not in keys(app) and "In 3D: right." in words(app), "it has verdicts now"
+    assert "1 right in 3D" in app.expander[1].label and file.stem in app.expander[0].label.replace("\\", "")
 
 
 # --- imports and recordings -------------------------------------------------------------------------------------------

@@ -32,6 +32,36 @@ def test_a_link_works_for_the_servers_first_visitor_and_leads_to_every_page(brow
         expect_harmless(seen)
 
 
+def test_addresses_name_what_pages_open_with_and_back_undoes_one_act_a_step(
+    browser: Browser, demo_server: Server
+) -> None:
+    steps = {
+        "Drift inspector": "/drift[?]run=2",
+        "Compare runs": "/compare[?]control=2.*&test=2.*&test=2",
+        "Advice": "/compare[?].*view=Advice.*",
+        "Profiles": "/profiles[?]control=2.*&test=2",
+        "Logit health": "/logits[?]log=.*&beside=",
+    }
+    with visit(browser, demo_server, "/live") as seen:
+        smiles = seen.page.get_by_label("SMILES", exact=True)
+        smiles.fill("CCO")
+        smiles.press("Tab")
+        expect(seen.page).to_have_url(re.compile("/live[?]smiles=CCO$"))
+        seen.settle()
+        for title, address in steps.items():
+            links = seen.page.get_by_test_id("stSidebarNavLink").filter(has_text=title)
+            links.or_(seen.page.get_by_role("tab", name=title)).click()
+            expect(seen.page).to_have_url(re.compile(address))
+            seen.settle()
+        for address in [*steps.values()][-2::-1]:
+            seen.page.go_back()
+            expect(seen.page).to_have_url(re.compile(address))
+            seen.settle()
+        seen.page.go_back()
+        expect(smiles).to_have_value("CCO")
+        expect_harmless(seen)
+
+
 def test_untrusted_text_is_shown_as_it_was_written(browser: Browser) -> None:
     with serve(ROOT / "tests/pages/error_demo.py") as server, visit(browser, server) as seen:
         for number, text in enumerate(TEXTS):

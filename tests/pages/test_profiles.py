@@ -74,6 +74,9 @@ def test_the_default_is_a_pair_of_one_device_or_else_the_newest_alone(store: Sto
     row = {**gpu.row, "origin": "measured", "run_id": "run-tiny-exact"}
     runs = {f"run-tiny-{lp}": {"model_alias": "tiny", "model_step": "final", "lp": lp} for lp in ("none", "exact")}
     assert len(default_choice([none, replace(gpu, row=row)], runs)) == 1, "a CPU is not set beside a GPU"
+    small, large = ({**run, "samples": count} for count, run in zip((2, 64), [runs["run-tiny-none"]] * 2, strict=True))
+    newer = replace(none, id="newer", row={**none.row, "run_id": "small"})
+    assert default_choice([none, newer], {"run-tiny-none": large, "small": small}) == [none]
 
 
 def test_filters(demo_store: None) -> None:

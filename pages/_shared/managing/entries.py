@@ -18,11 +18,12 @@ from engine.jobs.commands import task_queue
 from engine.models.devices import spare_cores
 from engine.questions.question import Option
 from engine.store.columns import Kind
-from engine.store.entries import Entry
-from engine.store.schema import RUN
+from engine.store.entries import Entry, came_at, label_words
+from engine.store.schema import RUN, SAMPLES
 from engine.store.staging import Unfinished, abandon, unfinished_runs
 from engine.store.store import MOST_TAG, MOST_TAGS, Store
 from pages._kit.card import choose
+from pages._shared.choices import complain
 from pages._shared.errors import error_markdown, escaped, shown_errors
 from pages._shared.managing import tasks
 from pages._shared.rows import picked_rows, show_rows, table_height
@@ -49,55 +50,69 @@ class Managed:
 def switch(views: Mapping[str, Callable[[], None]], labels: Mapping[str, str], store: Store) -> None:
     """The part of the section that the address names, else the first; ``labels`` where a button says it otherwise."""
     option = Option("manage", help=f"Work on {escaped(store.home.where)}")
+    first = next(iter(views))
+    complain("part", {*views, *labels.values()}, option.name, labels.get(first, first))
     view = choose(option, "What to do", {name: labels.get(name, name) for name in views}, as_buttons=True)
     with shown_errors():
         views[view]()
 
 
-def show(managed: Managed, store: Store, control: str | None) -> None:
-    """``control`` is ticked where the address names none; runs that are being written are looked at again and again."""
+def show(managed: Managed, store: Store) -> None:
+    """Nothing is ticked where the address names none; runs that are being written are looked at again and again."""
     is_busy = managed.kind is RUN and any(run.state == "being written" for run in unfinished_runs(store.home))
-    (st.fragment(run_every=TICK_S)(_table) if is_busy else _table)(managed, store, control)
+    (st.fragment(run_every=TICK_S)(_table) if is_busy else _table)(managed, store)
 
 
-def _table(managed: Managed, store: Store, control: str | None) -> None:
-    noun, kind = managed.noun, managed.kind
-    begun = {run.run_id: run for run in unfinished_runs(store.home)[::-1]} if kind is RUN else {}
+def _table(managed: Managed, store: Store) -> None:
+    begun = {run.run_id: run for run in unfinished_runs(store.home)[::-1]} if managed.kind is RUN else {}
     store = store.snapshot() if begun else store  # one of them may have ended since the page was drawn
-    entries = {entry.id: entry for entry in reversed(store.listing(kind).entries)}
+    entries = {entry.id: entry for entry in sorted(store.listing(managed.kind).entries, key=came_at)[::-1]}
     if not entries and not begun:
-        st.info(f"The store holds no {noun} yet.", icon=":material/inbox:")
+        st.info(f"The store holds no {managed.noun} yet.", icon=":material/inbox:")
         return
+    ids = _ticked(managed, _rows(managed, store, entries, begun))
+    if ids:
+        _work(managed, store, entries, begun, ids)
+    else:
+        st.info(f"Tick {managed.noun}s in the table.", icon=":material/checklist:")
+
+
+def _rows(
+    managed: Managed, store: Store, entries: Mapping[str, Entry], begun: Mapping[str, Unfinished]
+) -> dict[str, dict[str, Any]]:
+    """Of the table, by id: unfinished runs first."""
     rows = {}
     for id_, run in begun.items():
         of = "?" if run.samples is None else f"{run.samples:,}"
         state = run.state + ("" if run.samples_done is None else f": {run.samples_done:,} of {of} samples")
         rows[id_] = _row(managed, {**run.row, "created_at": None}, id_, state)  # the moment is still text
     for id_, entry in entries.items():
-        rows[id_] = _row(managed, entry.row, id_, "" if entry.files is store.home else "read-only")
-    own_ids = [id_ for id_, entry in entries.items() if entry.files is store.home]
+        rows[id_] = _row(
+            managed, {**entry.row, "label": label_words(entry)}, id_, "" if entry.files is store.home else "read-only"
+        )
+    return rows
+
+
+def _ticked(managed: Managed, rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Draw the table, and give the ids that the address names: none on arrival."""
+    noun = managed.noun
     contains = st.text_input(
         "Contains", key="own_contains", bind="query-params", placeholder="any text of a row", width=280
     )
     wanted = (contains or "").casefold().split()
     shown = [id_ for id_, row in rows.items() if all(word in str(list(row.values())).casefold() for word in wanted)]
-    named = st.query_params.get_all(managed.parameter)
-    ids = [id_ for id_ in named or [control or ""] if id_ in rows]
+    ids = [id_ for id_ in st.query_params.get_all(managed.parameter) if id_ in rows]
 
     def pick() -> None:
         picked = picked_rows(key)
         if picked is not None:
-            ticked = [shown[row] for row in picked if row < len(shown)]
-            # The first tick replaces the control, which its reader has not ticked. A filter unticks nothing.
-            kept = [id_ for id_ in ids if id_ not in shown] if named else []
-            ticked = [id_ for id_ in ticked if named or id_ != control]
-            st.query_params[managed.parameter] = [*kept, *ticked] or [""]
+            kept = [id_ for id_ in ids if id_ not in shown]  # a filter unticks nothing
+            st.query_params[managed.parameter] = kept + [shown[row] for row in picked if row < len(shown)]
 
-    # Another table once the address names some: the browser's box of the control is no tick of its reader's.
-    key = show_rows(f"managed {noun}" if named else f"managed {noun}, control", shown, ids)
-    config: dict[str, Any] = {column.name: st.column_config.Column(help=column.meaning) for column in kind.main}
+    key = show_rows(f"managed {noun}", shown, ids)
+    config: dict[str, Any] = {column.name: st.column_config.Column(help=column.meaning) for column in managed.kind.main}
     config["tags"] = st.column_config.ListColumn() if any(row["tags"] for row in rows.values()) else None
-    config["state"] = st.column_config.TextColumn() if begun or len(rows) > len(own_ids) else None
+    config["state"] = st.column_config.TextColumn() if any(row["state"] for row in rows.values()) else None
     st.dataframe(
         [rows[id_] for id_ in shown],
         hide_index=True,
@@ -110,21 +125,27 @@ def _table(managed: Managed, store: Store, control: str | None) -> None:
         alt=f"{noun}s of the store: tick some",
     )
     put_shown(**{managed.parameter: ids[0] if len(ids) == 1 else ids})
-    if not ids:
-        st.info(f"Tick {noun}s in the table.", icon=":material/checklist:")
-        return
+    return ids
+
+
+def _work(
+    managed: Managed, store: Store, entries: Mapping[str, Entry], begun: Mapping[str, Unfinished], ids: Sequence[str]
+) -> None:
+    """What can be done with those that are ticked."""
     chosen = [entries[id_] for id_ in ids if id_ in entries]
+    unfinished = [begun[id_] for id_ in ids if id_ in begun]
     own = [entry for entry in chosen if entry.files is store.home]
-    if len(own) < len(chosen):
-        where = escaped(next(entry for entry in chosen if entry not in own).files.where)
-        st.info(f"What ships with the project is in {where}: it can be exported, not changed.", icon=":material/lock:")
+    for where in {entry.files.where for entry in chosen if entry not in own}:
+        words = f"What ships with the project is in {escaped(where)}: it can be exported, not changed."
+        st.info(words, icon=":material/lock:")
     with st.container(horizontal=True, vertical_alignment="bottom", key="managed-buttons"):
         if len(ids) == 1 and chosen:
             managed.buttons(store, chosen[0])
-        _resume([begun[id_] for id_ in ids if id_ in begun])
-        _deletion(managed, store, own, [begun[id_] for id_ in ids if id_ in begun])
+        judge_button(store, own)
+        _resume(unfinished)
+        _deletion(managed, store, own, unfinished)
     if own:
-        _tags(store, kind, own, sorted({tag for entry in entries.values() for tag in entry.row.get("tags") or ()}))
+        _tags(store, managed.kind, own, entries)
     if len(ids) == 1 and chosen:
         _details(managed, store, chosen[0], is_fixed=not own)
 
@@ -133,6 +154,20 @@ def _row(managed: Managed, row: Mapping[str, Any], id_: str, state: str) -> dict
     cells = {name: row.get(name) for name in managed.columns}
     cells = {name: visible_text(value)[:400] if isinstance(value, str) else value for name, value in cells.items()}
     return {managed.noun: id_, "state": state, **cells, "tags": [visible_text(tag) for tag in row.get("tags") or ()]}
+
+
+def judge_button(store: Store, entries: Sequence[Entry]) -> bool:
+    """For runs of the user's whose molecules have no verdict, such as imported ones; whether there are any."""
+    own = [entry for entry in entries if entry.files is store.home and SAMPLES.name in entry.parts]
+    unjudged = [entry for entry in own if entry.row.get("judged") is None]
+    idle = [entry for entry in unjudged if not task_queue().is_at(f"judge {entry.id}")]
+    about = "Stereo, geometry, and what is usable. It needs no model, and is stored with the run."
+    if unjudged and st.button("Judge", key="judge", icon=":material/gavel:", disabled=not idle, help=about):
+        for entry in idle:
+            name = label_words(entry) or entry.id
+            tasks.submit(f"Verdicts of {name}", ["judge", entry.id], about=f"judge {entry.id}")
+        st.rerun(scope="app")
+    return bool(unjudged)
 
 
 def _resume(runs: Sequence[Unfinished]) -> None:
@@ -211,8 +246,9 @@ def _details(managed: Managed, store: Store, entry: Entry, *, is_fixed: bool) ->
     right.dataframe(facts, hide_index=True, height=420, alt=f"All that is known of the {managed.noun}")
 
 
-def _tags(store: Store, kind: Kind, own: Sequence[Entry], in_use: Sequence[str]) -> None:
-    """Of all that are ticked."""
+def _tags(store: Store, kind: Kind, own: Sequence[Entry], entries: Mapping[str, Entry]) -> None:
+    """Of all that are ticked; offered are those that any entry has."""
+    in_use = sorted({tag for entry in entries.values() for tag in entry.row.get("tags") or ()})
 
     def change(add: Sequence[str] = (), take: Sequence[str] = ()) -> None:
         try:

@@ -17,7 +17,14 @@ from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG, RUN, TRACE
 from engine.store.store import Store
 from pages._shared.errors import error_markdown, escaped
-from pages._shared.links import MOST_TESTS, compare_address, inspector_address, logits_address, profiles_address
+from pages._shared.links import (
+    MOST_TESTS,
+    address_button,
+    compare_address,
+    inspector_address,
+    logits_address,
+    profiles_address,
+)
 
 Brought = Mapping[str, Sequence[Entry]]  # by noun
 TICK_S = 0.7
@@ -30,6 +37,8 @@ SYMBOLS: dict[QueueState, str] = {
     "failed": ":material/error:",
     "stopped": ":material/stop_circle:",
 }
+LOADING = ("run", "cost-of-lp", "advise")  # commands that load a model
+READING = ("import", "trace", "logits", "references")
 KINDS = {"run": RUN, "trace": TRACE, "log": LOGIT_LOG}
 
 
@@ -92,16 +101,21 @@ def _task(store: Store, task: Task, seen: TaskSnapshot) -> None:
                     help="What is saved or imported stays, and runs can be resumed",
                 )
         if not seen.has_ended and seen.state != "waiting":
-            st.progress(seen.share, text=escaped(progress_words(seen)))
-        if seen.error:
-            st.error(escaped(seen.error), icon=":material/error:")
-        apart = [part for part in seen.parts if part.state in ("failed", "there")]
-        for part in [part for part in apart if not part.error or part.error not in (seen.error or "")][:MOST_PARTS]:
-            stored = f"already in the store, as {part.run_id or part.made}"
-            words = f"left out: {part.error}" if part.state == "failed" else stored
-            st.caption(f":material/info: **{escaped(part.name)}**, {escaped(words)}")
-        for log in [log for log in results.get("log", ()) if log.row.get("left_out") or log.row.get("is_cut")]:
-            st.caption(f":material/warning: {escaped(log.id + ': ' + str(log.row.get('notes')))}")
+            st.progress(seen.share, text=escaped(progress_words(task, seen)))
+        _notes(seen, results)
+
+
+def _notes(seen: TaskSnapshot, results: Brought) -> None:
+    """What went wrong or was left out, and what was there before."""
+    if seen.error:
+        st.error(escaped(seen.error), icon=":material/error:")
+    apart = [part for part in seen.parts if part.state in ("failed", "there")]
+    for part in [part for part in apart if not part.error or part.error not in (seen.error or "")][:MOST_PARTS]:
+        stored = f"already in the store, as {part.run_id or part.made}"
+        words = f"left out: {part.error}" if part.state == "failed" else stored
+        st.caption(f":material/info: **{escaped(part.name)}**, {escaped(words)}")
+    for log in [log for log in results.get("log", ()) if log.row.get("left_out") or log.row.get("is_cut")]:
+        st.caption(f":material/warning: {escaped(log.id + ': ' + str(log.row.get('notes')))}")
 
 
 def _state_words(seen: TaskSnapshot, results: Brought) -> str:
@@ -128,12 +142,21 @@ def _state_words(seen: TaskSnapshot, results: Brought) -> str:
     return f"{stopped}: {done} of {whole} done, {begun - done} begun, {whole - begun} not begun"
 
 
-def progress_words(seen: TaskSnapshot) -> str:
+def _step_words(task: Task, seen: TaskSnapshot) -> str:
+    """What a command does while it tells of no part: it starts, or is on the way from one to the next."""
+    is_loading, has_begun = task.words[0] in LOADING, bool(seen.parts or seen.log)
+    if not has_begun:
+        return "Starting Python and the model" if is_loading else "Starting Python"
+    if is_loading:
+        return "Loading the model"
+    return "Reading files" if task.words[0] in READING else "Computing"
+
+
+def progress_words(task: Task, seen: TaskSnapshot) -> str:
     """What is being done now, as the terminal would have it."""
     at = next((part for part in reversed(seen.parts) if not part.has_ended), None)
     if at is None:
-        step = "Loading the model" if seen.parts or seen.log else "Starting Python and the model"
-        return f"{step}, {duration(round(seen.elapsed_s))}"
+        return f"{_step_words(task, seen)}, {duration(round(seen.elapsed_s))}"
     words = [f"{at.part + 1} of {at.parts}: {at.name}"] if at.parts > 1 else [at.name]
     words.append(f"{at.done:,} of {at.samples:,} samples" if at.samples else f"{at.done:,} read")
     if at.written and at.samples_a_second:
@@ -171,7 +194,7 @@ def _links(store: Store, task: Task, results: Brought) -> None:
             address = profiles_address(control.id, ids[-1] if ids else None)
         else:
             address = logits_address(control.id, ids[0] if ids else None, view="Parity" if ids else "Health")
-        st.link_button(
+        address_button(
             f"Compare {noun}s" if ids else f"Open {noun}",
             address,
             key=f"open-{noun}-{task.number}",

@@ -1,0 +1,27 @@
+// Streamlit makes a step for the browser's Back of every change of the address that its script asks for: also of the
+// one that a page writes as it comes up, and of the page before once more, without its options, on the way to another.
+// So one act of the reader makes at most one step, and what comes without an act, or behind a step back, makes none.
+const ACTS = ["pointerdown", "click", "keydown", "driftscope-pick"]; // the last is a click in the 3D view's frame
+
+function limitSteps() {
+  const push = history.pushState.bind(history);
+  let isDone = true;
+  for (const act of ACTS) addEventListener(act, () => (isDone = false), true);
+  addEventListener("popstate", () => (isDone = true), true);
+  history.pushState = (...step) => {
+    if (isDone) history.replaceState(...step);
+    else push(...step);
+    isDone = true;
+  };
+  return true;
+}
+
+export default function ({ data }) {
+  globalThis.driftscopeSteps ??= limitSteps();
+  const url = new URL(location.href);
+  for (const [name, values] of Object.entries(data?.parameters ?? {})) {
+    url.searchParams.delete(name);
+    for (const value of values) url.searchParams.append(name, value);
+  }
+  if (url.href !== location.href) history.replaceState(history.state, "", url);
+}
