@@ -10,7 +10,7 @@ HASHED =
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help run prepare set-up test lint soak faults lock licences audit bench demo demo-coverage demo-traces demo-logs claims lost-third parity demo-parity clean FORCE
+.PHONY: help run prepare set-up test lint soak faults lock licences audit bench gpu demo demo-coverage demo-traces demo-logs claims lost-third parity demo-parity clean FORCE
 
 PY := .venv/bin/python
 PIP_INSTALL := $(PY) -m pip install --no-input --disable-pip-version-check
@@ -60,7 +60,8 @@ help:
 	@echo "make licences the licences of all that is installed and shipped"
 	@echo "make audit    known vulnerabilities of what requirements.lock names (asks the net)"
 	@echo "make lost-third MODEL=ALIAS  what of a checkpoint's coverage each LP costs, and why (an hour or two; resumes)"
-	@echo "make bench    every benchmark in tools/bench/"
+	@echo "make bench    every benchmark in tools/bench/, but for make gpu"
+	@echo "make gpu      on a machine with a CUDA card, 8 minutes: the CPU's tokens? and how long is a step (PY=python3: no .venv)"
 	@echo "make demo     rebuild the demo store in data/demo/"
 	@echo "make claims   check the reports' claims again and save the verdicts in data/claims/"
 	@echo "make parity   build llama.cpp (minutes), and compare the embedded models in it with ours"
@@ -166,11 +167,15 @@ claims: $(RUN) $(PREPARED)
 
 bench: $(BENCH) $(PREPARED)
 	@failed=; \
-	for file in tools/bench/[!_]*.py; do \
+	for file in $(filter-out %/card.py,$(wildcard tools/bench/[!_]*.py)); do \
 	  name=$$(basename "$$file" .py); echo "== tools/bench/$$name.py"; \
 	  $(PY) -m "tools.bench.$$name" || failed="$$failed $$name"; \
 	done; \
 	test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
+
+# With a Python of one's own (PY=python3) nothing is installed: docs/benchmarks.md lists what it needs.
+gpu: $(if $(filter .venv/bin/python,$(PY)),$(RUN) $(PREPARED))
+	@$(PY) -m tools.bench.card $(ARGS)
 
 parity: $(PARITY) $(PREPARED)
 	@$(PY) -m tools.llama_cpp

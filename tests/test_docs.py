@@ -6,6 +6,8 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import subprocess
+from fnmatch import filter as matching
 from pathlib import Path
 
 import pytest
@@ -50,6 +52,23 @@ def test_the_readmes_commands_print_what_it_shows(
     lines = [re.escape(" ".join(line.split())).replace(r"\.\.\.", ".*") for line in shown.splitlines()]
     printed = "\n".join(" ".join(line.split()) for line in called(command).out.strip().splitlines())
     assert re.fullmatch("\n".join(lines), printed, re.DOTALL), printed
+
+
+def test_every_path_and_module_that_the_architecture_names_is_there() -> None:
+    """By its end: `lp/table.py` is engine/lp/table.py. Not what a reader is to make (`yours`) or what git ignores."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    paths = set(re.findall(r"`([\w.*-]*/[\w./*-]*|[\w*-]+\.(?:py|toml|json|md))`", text))
+    paths |= {module.replace(".", "/") for module in re.findall(r"-m (\w+(?:\.\w+)+)", text)}
+    for listed in re.findall(r"\(([^()]*)\)", text):  # modules: `user_files`, `chem/smiles`
+        names = re.findall(r"`([\w/]+)`", listed)
+        paths |= set(names) if any("/" in name for name in names) else set()
+    paths = {path for path in paths - {".venv/", "static/", "data/store/"} if "yours" not in path}
+    files = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    names = [f"/{file}" for file in files] + [f"/{folder}/" for file in files for folder in Path(file).parents]
+    missing = [
+        path for path in sorted(paths) if not matching(names, f"*/{path}") and not matching(names, f"*/{path}.py")
+    ]
+    assert len(paths) > 60 and missing == []
 
 
 @of_soak

@@ -191,6 +191,7 @@ class Body:
         self.kv_heads: int = config.num_key_value_heads
         self.head_width: int = getattr(config, "head_dim", None) or config.hidden_size // self.heads
         self.eps: float = config.rms_norm_eps
+        self.name = str(model.name_or_path)
         self.embedding: Tensor = core.embed_tokens.weight
         self.width: int = self.embedding.shape[1]
         self.head: Tensor = model.get_output_embeddings().weight  # [V, W]

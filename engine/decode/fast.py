@@ -22,8 +22,8 @@ from torch import Tensor
 from engine.decode.body import Body, grid_layout
 from engine.decode.loop import Loop
 from engine.decode.plan import DecodeOptions, Request
-from engine.decode.rows import RowBatch, Work
-from engine.decode.sampling import sample
+from engine.decode.rows import RowBatch, Work, broken_logits
+from engine.decode.sampling import is_broken, sample
 from engine.decode.steps import Back, Counters, Events
 from engine.lp.constraint import HasAutomaton
 from engine.lp.driver import LOST, State
@@ -40,7 +40,7 @@ SLOTS = 128
 COUNT, REASON, FORCED, CELL, TOKENS = 0, 1, 2, 3, 4
 """Columns of a report: how many tokens were written, why the row stopped, what was forced first, the cell that all led
 to, and the tokens."""
-GOES_ON, EMPTY, DESYNC = 0, 1, 2
+GOES_ON, EMPTY, DESYNC, BROKEN = 0, 1, 2, 3
 
 
 class FastBackend:
@@ -164,8 +164,10 @@ class StaticLoop(Loop):
         forced = tables.forced_id(state)
         token = torch.where(forced == NO_ID, token, forced)
         tokens, count, after = tables.advance(state, token, self.run)
-        is_empty = torch.isneginf(logits.amax(dim=1)) & (forced == NO_ID)
+        peak = logits.amax(dim=1)
+        is_empty = peak.isneginf() & (forced == NO_ID)
         reason = torch.where(after.cell == LOST, torch.where(is_empty, EMPTY, DESYNC), GOES_ON)
+        reason = torch.where(is_broken(peak), BROKEN, reason)
         self._write_report(is_ready, count, reason, forced, after.cell, tokens)
         self._move_on(batch, is_ready, tokens, count, after)
 
@@ -207,6 +209,8 @@ class StaticLoop(Loop):
     def _hand_out_all(self, steps: list[list[list[int]]], batch: RowBatch) -> None:
         went_back: set[int] = set()  # what such a row wrote since is void
         for report in steps:
+            if any(reason == BROKEN for _, reason, *_ in report):
+                raise broken_logits(self.body.name)
             for row, (count, reason, forced, cell, *tokens) in enumerate(report):
                 if batch.work[row] is None or not count or row in went_back:
                     continue

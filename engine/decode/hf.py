@@ -36,7 +36,7 @@ from transformers import (
 )
 
 from engine.decode.plan import DecodeOptions, Request, Sampling
-from engine.decode.rows import Work, halved, look, peak_memory_mb
+from engine.decode.rows import Work, check_logits, halved, look, peak_memory_mb
 from engine.decode.sampling import sample, steps_behind, uniform
 from engine.decode.steps import Back, Counters, Diagnosis, Event, Step, Stop, StopReason, phase
 from engine.lp.constraint import HasAutomaton, check_rows
@@ -127,7 +127,7 @@ class HfBackend:
             prefixes = [torch.tensor(row.prefix, device=device) for row in rows]
             ids = pad_sequence(prefixes, batch_first=True, padding_value=self._end, padding_side="left")
             mask = pad_sequence(list(map(torch.ones_like, prefixes)), batch_first=True, padding_side="left")
-            masks = _Masks(self._constraint, rows, self._end, device)
+            masks = _Masks(self._constraint, rows, self._end, self._model)
             draws, how = self._drawing(rows, options, ids.shape[1])
             criterion = _StepCriterion(rows, masks, self._vocab_size, options, deadline, hand_over)
             model: Any = copy.copy(self._model)  # the same weights
@@ -199,9 +199,10 @@ class _Masks(ProgramProcessor):
     """The processor of a constraint, for rows that may start inside an answer. It is before a step's tokens when
     they are known, and keeps the scores as the model gave them. Without an LP all steps allow the same."""
 
-    def __init__(self, constraint: HasAutomaton, rows: Sequence[Work], end_id: int, device: torch.device) -> None:
-        programs = [row.request.program for row in rows]
+    def __init__(self, constraint: HasAutomaton, rows: Sequence[Work], end_id: int, model: PreTrainedModel) -> None:
+        programs, device = [row.request.program for row in rows], model.device
         super().__init__(constraint.automaton, programs, end_id)
+        self.name = str(model.name_or_path)
         self.automaton, self.end_id = constraint.automaton, end_id
         self.tables = self._tables = Tables.of(constraint.automaton, programs, device)
         starts = [row.cell_and_node(constraint.automaton) for row in rows]
@@ -211,6 +212,7 @@ class _Masks(ProgramProcessor):
         self._dead = torch.from_numpy(np.flatnonzero(constraint.automaton.classes == DEAD)).to(device)
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        check_logits(scores, self.name)
         self.raw = scores
         if self.is_open:
             return scores.index_fill(1, self._dead, -torch.inf) if len(self._dead) else scores

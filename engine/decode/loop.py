@@ -19,8 +19,19 @@ from torch.nn import functional
 
 from engine.decode.body import Body, KvCache, LiveHead, TokenLayout, grid_layout, packed_layout
 from engine.decode.plan import DecodeOptions, Request
-from engine.decode.rows import MOST_RUN, RowBatch, Work, forces_nothing_first, halved, longest_run, look, peak_memory_mb
-from engine.decode.sampling import sample
+from engine.decode.rows import (
+    MOST_RUN,
+    RowBatch,
+    Work,
+    broken_logits,
+    check_logits,
+    forces_nothing_first,
+    halved,
+    longest_run,
+    look,
+    peak_memory_mb,
+)
+from engine.decode.sampling import is_broken, sample
 from engine.decode.steps import Back, Counters, Diagnosis, Event, Events, Phase, StopReason, phase
 from engine.lp.driver import LOST
 from engine.lp.table import NO_ID, Automaton
@@ -190,6 +201,7 @@ class Loop:
         with self.clock("forward_s"):
             logits = self.head(hidden, state, tables.here(state))  # [B, C]
         with self.clock("sampling_s"):
+            peak = logits.amax(dim=1)
             token = self.head.ids[sample(logits, self.options.sampling, batch.numbers())]
         forced = token.new_full(token.shape, NO_ID) if self.is_settled else tables.forced_id(state)
         token = torch.where(forced == NO_ID, token, forced)
@@ -197,6 +209,7 @@ class Loop:
         if self.options.is_stepwise:
             raw = functional.linear(hidden, self.body.head).float()
             raw[:, self.vocab_size :] = -torch.inf
+            check_logits(raw, self.body.name)
             allowed = tables.mask(state)
             diagnoses = look(self.options, self.automaton, self._active(), state, raw, allowed, token, forced != NO_ID)
         with self.clock("constraint_s"):
@@ -206,12 +219,14 @@ class Loop:
             else:
                 batch.pending, batch.count, batch.state = tables.advance(state, token, self.run)
             batch.pos = batch.pos + batch.count
-        head = torch.stack([batch.count, batch.state.cell, forced], dim=1)
+        head = torch.stack([is_broken(peak), peak.isneginf(), batch.count, batch.state.cell, forced], dim=1)
         rows = torch.cat([head, batch.pending], dim=1).tolist()  # the step's one copy to the host
-        for row, (count, cell, forced_id, *tokens) in enumerate(rows):
+        if any(row[0] for row in rows):
+            raise broken_logits(self.body.name)
+        for row, (_, has_no_token, count, cell, forced_id, *tokens) in enumerate(rows):
             batch.waiting[row] = count
             is_forced = forced_id != NO_ID
-            is_empty = cell == LOST and not is_forced and bool(torch.isneginf(logits[row]).all())
+            is_empty = cell == LOST and not is_forced and bool(has_no_token)
             self._take(row, batch, tokens[:count], cell, is_forced, is_empty, diagnoses[row])
 
     def _take(

@@ -21,9 +21,9 @@ from engine.decode.body import Body, KvCache
 from engine.decode.diagnosis import blocks_and_rules, diagnose
 from engine.decode.guarding import GuardedRow
 from engine.decode.plan import DecodeOptions, Request
-from engine.decode.sampling import steps_behind, uniform
+from engine.decode.sampling import is_broken, steps_behind, uniform
 from engine.decode.steps import Back, Choice, Counters, Diagnosis, Step, Stop, StopReason
-from engine.errors import ModelError
+from engine.errors import ModelError, shown
 from engine.lp.driver import State, Tables, forced_runs
 from engine.lp.table import ILLEGAL, NO_ID, Automaton, Program
 
@@ -224,6 +224,18 @@ def halved(size: int, error: RuntimeError, counters: Counters) -> int:
         ) from error
     counters.notes.append(f"memory was short: batches of {size // 2} from here on")
     return size // 2
+
+
+def check_logits(logits: Tensor, model: str) -> None:
+    """Of rows [B, V], with one look at the device."""
+    if bool(is_broken(logits.amax(dim=1)).any()):
+        raise broken_logits(model)
+
+
+def broken_logits(model: str) -> ModelError:
+    """What ends a call as soon as a row's logits are not finite: its tokens would mean nothing."""
+    fix = "Use other weights, or a dtype with a wider range (bfloat16 or float32)"
+    return ModelError(f"the logits of the model {shown(model, 200)} are not finite (NaN or an overflow)", fix)
 
 
 def peak_memory_mb(device: torch.device) -> float:

@@ -114,6 +114,12 @@ def uniform(seed: int, samples: Tensor, steps: Tensor) -> Tensor:
     return _shifted(mixed, 64 - _BITS).double() * 2.0**-_BITS
 
 
+def is_broken(peak: Tensor) -> Tensor:
+    """Whether the largest of a row's logits [B] is NaN, as it is if any of them is, or infinite: then no token is
+    likelier than another. Minus infinity is a row without a legal token."""
+    return peak.isnan() | peak.isposinf()
+
+
 def steps_behind(rewinds: int) -> int:
     """Added to a step's number in what its draw is keyed by: a row that went back draws by numbers of its own."""
     return rewinds << 32

@@ -22,7 +22,7 @@ from torch.nn.utils.rnn import pad_sequence
 from engine.decode.body import Body, KvCache, packed_layout
 from engine.decode.diagnosis import blocks_and_rules, close_mass, closing_cells, diagnose
 from engine.decode.plan import Sampling
-from engine.decode.rows import halved
+from engine.decode.rows import check_logits, halved
 from engine.decode.steps import CloseIds, Counters, Diagnosis
 from engine.errors import ModelError
 from engine.lp.constraint import HasAutomaton, check_rows
@@ -218,7 +218,9 @@ class _ReadBatch:
 
     def _scores(self, indices: Tensor) -> Tensor:
         """[n, V] before the LP, of the rows that have a token: those beyond would be minus infinity."""
-        return functional.linear(self.hidden[indices], self.body.head[: self.vocab_size]).float()
+        scores = functional.linear(self.hidden[indices], self.body.head[: self.vocab_size]).float()
+        check_logits(scores, self.body.name)
+        return scores
 
 
 def _hidden(body: Body, stored: Sequence[Stored], counters: Counters, between: Callable[[], object]) -> Tensor:

@@ -1,7 +1,8 @@
 """Loads a registered checkpoint: an embedded one is expanded into the cache first, any other is read from its folder.
 
 Weights come from safetensors alone, and code in a checkpoint is never run. What does not fit (vocabulary, end token,
-shapes, memory) is an error before the weights are read. Torch and transformers are imported where a model is made.
+shapes, memory) is an error before the weights are read; numbers that are NaN or infinite, and matrices of zeros alone,
+are one as soon as they are. Torch and transformers are imported where a model is made.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ MOST_PADDING = 4_096  # rows beyond the tokenizer's size; models pad to a multip
 MOST_POSITIONS = 2**24
 _LOCAL = {"local_files_only": True, "trust_remote_code": False}
 _FIX_PAIR = "Use config and weights of one checkpoint"
+_FIX_FILE = "Copy the file again, or delete its folder if it is in our cache"
 FLOATS = {"F64", "F32", "F16", "BF16"}
 BEGIN_TOKENS = ("<|begin_of_text|>", "<s>", "<bos>")
 ROOM = 1.2
@@ -88,6 +90,7 @@ def load_model(
     options = {"dtype": outline.dtype, "attn_implementation": attention, "use_safetensors": True}
     with _reading(entry, folder):
         model: Any = kind.from_pretrained(str(folder), **_LOCAL, **options)
+    _check_numbers(model, weight_files(folder))
     # Whatever config.json says: no later step may tie or drop a head that the weights have.
     model.config.tie_word_embeddings = outline.model.config.tie_word_embeddings
     for warning in outline.warnings:
@@ -212,7 +215,7 @@ def tensor_shapes(files: Iterable[Path]) -> dict[str, tuple[int, ...]]:
                 kinds = {part.get_dtype() for name, part in parts.items() if name != LIVE_IDS} - FLOATS
         except (OSError, SafetensorError) as error:
             problem = f"the weights {shown(path, 200)} are missing or damaged ({error})"
-            raise FileError(problem, "Copy the file again, or delete its folder if it is in our cache") from error
+            raise FileError(problem, _FIX_FILE) from error
         if kinds:
             problem = f"the weights {shown(path, 200)} are quantized, of the type {', '.join(sorted(kinds))}"
             raise FileError(problem, "Save them as floating-point numbers")
@@ -234,6 +237,27 @@ def _check_shapes(where: str, expected: dict[str, Any], stored: dict[str, Any], 
     if wrong:
         others = f" ({len(wrong)} tensors do not fit)" if len(wrong) > 1 else ""
         raise ModelError(f"{where} {wrong[0]}{others}", _FIX_PAIR)
+
+
+def _check_numbers(model: PreTrainedModel, files: Iterable[Path]) -> None:
+    """Every number is finite, and no matrix is zero throughout, as where a download was broken off. A vector may be
+    (biases are); what was damaged into other finite numbers is not seen. One read of the weights, without a copy."""
+    import torch
+
+    for name, weight in model.named_parameters():
+        least, most = (float(end) for end in weight.detach().aminmax())  # NaN if one of them is
+        if not math.isfinite(least + most):
+            found = "NaN" if math.isnan(least) else "infinite values"
+        elif weight.ndim > 1 and least == most == 0:
+            found = "zeros alone"
+        else:
+            continue
+        stored_as = {name, HEAD} if name == ROWS else {name}  # one of the two where they are tied
+        path = next(path for path in files if stored_as & tensor_shapes([path]).keys())
+        fix = _FIX_FILE
+        if weight.dtype == torch.float16 and found != "zeros alone":
+            fix += "; if the file is whole, its numbers are too large for float16: use bfloat16 or float32"
+        raise FileError(f"the weights {shown(path, 200)} hold {found} in {shown(name)}", fix)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from tests.support import ROOT, of_soak
 from tests.tools.training.corpus_source import write_source
 
 SMALL = {
+    "bench.card": "--tiny --rounds 1 --batch 1 --out {out}/gpu.json",
     "bench.constraint": "--quick",
     "bench.decode": "--quick --model demo-qwen:final --only fast",
     "bench.geometry": "--conformers 10",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import logging
+import math
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -238,6 +239,30 @@ def test_a_token_outside_the_mask_is_named(tiny: Any, kind: str, monkeypatch: py
     backend = ref.backend_of(kind, ref.small_model(), constraint, tokenizer)
     samples = ref.collected(ref.events_of(backend, ref.requests_of(constraint, tokenizer, ["CC=O", "CCO"])))
     assert sorted(sample.reason for sample in samples.values()) == ["desync", "end"]
+
+
+# --- logits that are no numbers ---------------------------------------------------------------------------------------
+@each_backend
+@each_toy
+@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
+@pytest.mark.parametrize("value", [math.nan, 3e38])
+def test_logits_that_are_not_finite_end_the_call(
+    kind: str, constraint: HasAutomaton, sampling: Sampling, value: float
+) -> None:
+    """At the first pass: NaN, or two products of which one overflows to plus infinity."""
+    model = ref.tiny_model()
+    model.name_or_path = "mine"
+    with torch.no_grad():
+        model.get_output_embeddings().weight[ref.LETTERS[0]] = value
+        model.get_output_embeddings().weight[ref.LETTERS[1]] = -value
+    backend = ref.backend_of(kind, model, constraint)
+    for diagnostics in (False, True):
+        counters = Counters()
+        with pytest.raises(ModelError, match="logits of the model 'mine' are not finite"):
+            ref.events_of(
+                backend, ref.tiny_requests(4, constraint), sampling, counters=counters, diagnostics=diagnostics
+            )
+        assert counters.tokens == counters.forced_tokens
 
 
 # --- memory -----------------------------------------------------------------------------------------------------------

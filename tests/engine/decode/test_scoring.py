@@ -103,6 +103,14 @@ def test_another_lp_is_asked_what_it_would_have_allowed() -> None:
         )
 
 
+def test_scores_that_are_not_finite_are_an_error() -> None:
+    made = ref.tiny_model()
+    with torch.no_grad():
+        made.get_output_embeddings().weight[ref.LETTERS[0]] = torch.nan
+    with pytest.raises(ModelError, match="are not finite"):
+        tiny_scores(Body(made, 64))
+
+
 # --- batches ------------------------------------------------------------------------------------------------------
 def tiny_stored() -> list[Stored]:
     """Prompts and answers of mixed length over 48 rows, some without an answer."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import shutil
 from collections.abc import Callable, Sequence
@@ -250,6 +251,57 @@ def test_weights_that_do_not_fit_or_are_damaged(
     change(mine)
     with pytest.raises(error, match=complaint):
         load_model(entry_of(mine), "cpu")
+
+
+def filled(name: str, value: float) -> Callable[[Path], None]:
+    """One number of a tensor is ``value``; all of them where that is 0."""
+
+    def change(folder: Path) -> None:
+        tensor = load_file(folder / WEIGHTS)[name].clone()
+        tensor[... if value == 0 else -1] = value
+        changed(**{name: tensor})(folder)
+
+    return change
+
+
+def with_room_set_aside(folder: Path) -> None:
+    """A download that was broken off behind its first half."""
+    content = (folder / WEIGHTS).read_bytes()
+    half = len(content) // 2
+    (folder / WEIGHTS).write_bytes(content[:half] + bytes(len(content) - half))
+
+
+QUERIES = f"{LAYER}self_attn.q_proj.weight"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (filled(QUERIES, math.nan), f"hold NaN in '{QUERIES}'"),
+        (filled(ROWS, math.nan), f"hold NaN in '{ROWS}'"),
+        (filled(NORM, math.inf), f"hold infinite values in '{NORM}'"),
+        (filled(QUERIES, -math.inf), f"hold infinite values in '{QUERIES}'"),
+        (filled(QUERIES, 0.0), f"hold zeros alone in '{QUERIES}'"),
+        (with_room_set_aside, f"hold zeros alone in '{LAYER}.*'"),
+    ],
+)
+def test_weights_that_are_no_numbers_or_zeros_alone(
+    mine: Path, change: Callable[[Path], None], complaint: str, dtype: str
+) -> None:
+    filled(NORM, 0.0)(mine)  # a vector may be
+    assert load_model(entry_of(mine, dtype=dtype), "cpu").parameters > 0
+    change(mine)
+    with pytest.raises(FileError, match=f"the weights '.*{WEIGHTS}' {complaint}. Copy the file again, or") as raised:
+        load_model(entry_of(mine, dtype=dtype), "cpu")
+    assert "float16" not in str(raised.value)
+
+
+def test_what_float16_cannot_hold_is_told_from_damage(mine: Path) -> None:
+    filled(QUERIES, 1e6)(mine)
+    assert load_model(entry_of(mine), "cpu").parameters > 0
+    with pytest.raises(FileError, match=f"infinite values in '{QUERIES}'.* too large for float16: use bfloat16"):
+        load_model(entry_of(mine), "cpu", "float16")
 
 
 # --- devices, and the cores that a decoding may take ------------------------------------------------------------------
