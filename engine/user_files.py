@@ -108,7 +108,11 @@ def publish(target: Path, fill: Callable[[Path], None], label: str) -> Path:
 def writing(path: Path) -> Iterator[BinaryIO]:
     """A file under this name, whole or not at all: a link to a file stays one, ``/dev/stdout`` is written as it is. An
     OSError names it."""
-    aside = path.resolve().parent / f".{uuid.uuid4().hex[:12]}{PART}"
+    try:
+        target = path.resolve()
+    except RuntimeError as error:
+        raise OSError(errno.ELOOP, "it is a link to itself", str(path)) from error
+    aside = target.parent / f".{uuid.uuid4().hex[:12]}{PART}"
     try:
         if str(path).startswith(("/dev/std", "/dev/fd/", "/proc/")) or (path.exists() and not path.is_file()):
             with path.open("wb") as file:
@@ -118,7 +122,7 @@ def writing(path: Path) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        aside.replace(path.resolve())
+        aside.replace(target)
     except OSError as error:
         error.filename, error.filename2 = str(path), None
         raise
