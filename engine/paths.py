@@ -44,7 +44,7 @@ def read_toml(path: Path, kind: str, parse: Callable[[Mapping[str, Any]], Parsed
             content = file.read(MOST_TOML_BYTES + 1)
         if len(content) > MOST_TOML_BYTES:
             raise ValueError(f"it has over {MOST_TOML_BYTES // 2**20} MB")
-        return parse(tomllib.loads(content.decode(), **how))
+        return parse(tomllib.loads(content.decode("utf-8-sig"), **how))
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, re.error) as error:
         raise FileError(f"{shown(path, 200)} is no {kind}: {error}", "Fix the file") from error
 

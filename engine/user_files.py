@@ -109,11 +109,15 @@ def writing(path: Path) -> Iterator[BinaryIO]:
     """A user's output under this name, whole or not at all: a link to a file stays one, ``/dev/stdout`` is written as
     it is. An OSError names it."""
     try:
+        target = path.resolve()
+    except RuntimeError as error:
+        raise OSError(errno.ELOOP, "it is a link to itself", str(path)) from error
+    try:
         if str(path).startswith(("/dev/std", "/dev/fd/", "/proc/")) or (path.exists() and not path.is_file()):
             with path.open("wb") as file:
                 yield file
         else:
-            with replacing(path.resolve()) as file:
+            with replacing(target) as file:
                 yield file
     except OSError as error:
         error.filename, error.filename2 = str(path), None

@@ -275,6 +275,8 @@ _ROUNDING = 1e-9
 
 _FLOAT = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")  # not ASCII alone: other scripts' digits count
 _PLAIN = re.compile(r"-?\d+(?:\.\d*)?", re.ASCII)  # a cut number too, which ends in its point
+_NO_PIECE = "the group's reader finds no atom with its block, bond, branch or ring digit"
+_OPEN = re.compile(r"\[[^\]]+\]<")
 _PIECE = re.compile(r"(\[[^\]]+\])<([^>]*)>|%\d{2,}|->|<-|[-=#:/\\().]|\d")
 
 
@@ -284,7 +286,8 @@ def split_as_group(answer: str) -> tuple[str, list[str]]:
     while position < len(answer):
         match = _PIECE.match(answer, position)
         if match is None:
-            reason = "the group's reader finds no atom with its block, bond, branch or ring digit"
+            is_open = _OPEN.match(answer, position) is not None
+            reason = "the block is not closed by '>'" if is_open else _NO_PIECE
             raise EnrichedError(reason, block=len(contents), position=position, text=answer[position : position + 12])
         if (descriptor := match.group(1)) is None:
             smiles += match.group()

@@ -28,6 +28,7 @@ MOST_USELESS = 10_000
 """Of a file nine in ten of whose molecules cannot be used: so many are looked at."""
 KEPT = 4_096
 """Parsed molecules that are kept, since the same ones may stand in a list many times."""
+DECLARED, _PREAMBLE = re.compile('"?sep=([,;\t])'), re.compile(r"\s*#|sep=")
 _NO_OBJECT = 'no JSON object such as {"smiles": "CC=O"}'
 
 Rows: TypeAlias = Iterator[tuple[int, object]]
@@ -44,14 +45,21 @@ class MoleculeList(Sequence[Molecule]):
         self._texts: list[str] = []
         self.smiles: list[str] = []
         self.heavy_atoms = array("H")
+        self._places: dict[str, int] = {}  # of each text, the first
         for text in texts:
-            self.append(text, self._parse(text))
+            self.append(text)
 
-    def append(self, text: str, molecule: Molecule) -> None:
-        """``molecule`` is what ``parse`` makes of the text."""
+    def append(self, text: str) -> None:
+        """Parsed where it is new: what is kept of a text is known from its first place in the list."""
+        if (first := self._places.get(text)) is None:
+            molecule = self._parse(text)
+            self._places[text] = len(self)
+            self.smiles.append(text if text == molecule.smiles else molecule.smiles)
+            self.heavy_atoms.append(molecule.heavy_atoms)
+        else:
+            self.smiles.append(self.smiles[first])
+            self.heavy_atoms.append(self.heavy_atoms[first])
         self._texts.append(text)
-        self.smiles.append(text if text == molecule.smiles else molecule.smiles)
-        self.heavy_atoms.append(molecule.heavy_atoms)
 
     def __len__(self) -> int:
         return len(self._texts)
@@ -108,12 +116,7 @@ def _usable(
     molecules, skipped, is_useless = MoleculeList(parse), list[Skipped](), False
     for line, cell in rows:
         try:
-            if isinstance(cell, DriftscopeError):
-                raise cell
-            if not isinstance(cell, str) or not cell.strip():
-                raise FileError(f"its SMILES is of type {type(cell).__name__}" if cell else "it has no SMILES")
-            smiles = cell.strip().encode("utf-8", "replace").decode("utf-8")  # JSON may hide lone surrogates
-            molecules.append(smiles, parse(smiles))
+            molecules.append(_smiles_in(cell))
             progress(len(molecules))
         except DriftscopeError as error:
             of_cell = (one_line(unquoted(error)),) if of_file else (str(error), str(cell))
@@ -132,6 +135,14 @@ def _usable(
     return molecules, skipped
 
 
+def _smiles_in(cell: object) -> str:
+    if isinstance(cell, DriftscopeError):
+        raise cell
+    if not isinstance(cell, str) or not cell.strip():
+        raise FileError(f"its SMILES is of type {type(cell).__name__}" if cell else "it has no SMILES")
+    return cell.strip().encode("utf-8", "replace").decode("utf-8")  # JSON may hide lone surrogates
+
+
 def read_rows(path: Path, column: str | None = None) -> Rows:
     """Streamed, not parsed."""
     form = forms.form_of(path)
@@ -140,7 +151,9 @@ def read_rows(path: Path, column: str | None = None) -> Rows:
         if is_failures(first):
             raise FileError(f"{shown(path.name)} is {OTHER_WORDS['failures']}", INSTEAD["failures"])
         cells = first.split(_delimiter(first))
-        is_row = len(cells) > 1 and (re.match(r"\S*[,;]", first) or _smiles_columns(cells))  # no SMILES has a comma
+        is_row = len(cells) > 1 and (
+            DECLARED.match(first) or re.match(r"\S*[,;]", first) or _smiles_columns(cells)
+        )  # no SMILES has a comma
         form = "table" if column is not None or is_row else "list"
     if form == "pickle":
         raise FileError(f"{shown(path.name)} is a pickle", "`references add` takes it")
@@ -162,7 +175,7 @@ def _table(path: Path, column: str | None) -> Rows:
         try:
             for cells in rows:
                 begun, line = line, rows.line_num + 1
-                if not any(map(str.strip, cells)) or (index is None and cells[0].lstrip().startswith("#")):
+                if not any(map(str.strip, cells)) or (index is None and _PREAMBLE.match(cells[0])):
                     continue
                 if index is None:
                     is_header = column is not None or _smiles_columns(cells) or not _is_data(cells)
@@ -183,7 +196,10 @@ def _is_data(first: list[str]) -> bool:
 
 
 def _delimiter(first: str) -> str:
-    """The first one outside quotes: neither a SMILES nor a usual name of a column has any of them."""
+    """The one of a line ``sep=;``, as Excel writes it, else the first one outside quotes: neither a SMILES nor a usual
+    name of a column has any of them."""
+    if declared := DECLARED.match(first):
+        return declared.group(1)
     match = re.search("[,;\t]", re.sub('"[^"]*"', "", first))
     return match.group() if match else ","
 

@@ -51,8 +51,11 @@ def judge(batch: EntryBatch, rules: Rules) -> tuple[Flags, Real, Real]:
         bounds = rules.checkpoints[LOGITS if LOGITS in checkpoint.lower() else "other"]
         is_denormal = (np.abs(values) > 0) & (np.abs(values) < LEAST_NORMAL)
         addresses = pointers(values, positions) if is_denormal.any() else np.zeros_like(is_denormal)
-        equal, zero = chances(np.where(addresses, np.nan, values) if addresses.any() else values)
         is_finite, is_zero, masks = np.isfinite(values), values == 0, rules.is_mask(values)
+        # [E', 1] Entries of zeros alone, which say nothing of the digits that a log has.
+        is_blank = (is_zero.all(axis=1) & (width > 1))[:, None]
+        strange = addresses | is_blank if not is_blank.all() else addresses
+        equal, zero = chances(np.where(strange, np.nan, values) if strange.any() else values)
         codes |= ~is_finite * bit("non_finite")
         codes |= is_denormal * bit("denormal") | addresses * bit("pointer")
         # All of an entry of one value, where the entry is long enough for that to be no coincidence.
@@ -60,8 +63,11 @@ def judge(batch: EntryBatch, rules: Rules) -> tuple[Flags, Real, Real]:
         if width - 1 >= (needed * SIDE_BY_SIDE if needed > 1 else 1):
             codes |= ((values == values[:, :1]).all(axis=1)[:, None] & is_finite & ~masks) * bit("constant")
         if bounds.zeros:
-            # Any in a precise log; in a coarse one those that keep coming at one position.
-            often = is_zero.sum(axis=0)
+            # Any in a precise log; in a coarse one those that keep coming at one position, and entries of zeros alone
+            # that are long enough: one of their values is zero by chance, and the others are what it is.
+            is_blank &= zero * equal ** (width - 1) <= rules.most_chance
+            codes |= is_blank * (bit("zero") | bit("constant"))
+            often = (is_zero & ~is_blank).sum(axis=0)
             is_often = (often >= LEAST_ZEROS) & (often > MOST_BY_CHANCE * zero * len(values))
             codes |= (is_zero & ((zero <= rules.most_chance) | is_often)) * bit("zero")
         is_outlier, middle[entries], spread[entries] = outliers(values, codes == 0, bounds)

@@ -122,6 +122,8 @@ class TraceFile:
             raise FileError(f"{name} is cut off: its gzip data ends too early", "Copy it again") from error
         except _WRONG as error:
             raise FileError(f"{name} is damaged: {error}", "Copy it again") from error
+        except OverflowError as error:  # the name in its header is longer than a buffer of isal
+            raise FileError(f"{name} has a gzip header of over 512 KB", "Compress it again") from error
         except OSError as error:
             raise FileError(f"{name} cannot be read: {error.strerror or error}", "Check the disk") from error
 

@@ -1,14 +1,14 @@
 """Traces that were summed up already: tables of name, count, total_ms, avg_ms, one operation per line.
 
-Separated by tabs or commas, with or without a header. Such a trace has no timeline, no gaps and no joins. Its sums are
-the table's.
+Separated by tabs, semicolons or commas, with or without a header, with decimal points or commas. Such
+a trace has no timeline, no gaps and no joins. Its sums are the table's.
 """
 
 from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from io import TextIOWrapper
 from pathlib import Path
@@ -23,12 +23,15 @@ from engine.profile.families import HOST_WORK, PROFILER, Families, short_name
 from engine.store.schema import TRACE_OPS
 from engine.user_files import open_file
 
-COLUMNS = {"name": 0, "count": 1, "total_ms": 2}
+COLUMNS, NUMBERS = {"name": 0, "count": 1, "total_ms": 2}, ("count", "total_ms")
 MOST_LINES, MOST_CALLS, MOST_MS = 200_000, 2**53, 2**63 // 1_000_000
 LOOKED_AT_BYTES, MOST_CHARS = 64 * 1024, 100_000
 MOST_NAMES, MOST_NAMED = 3, 60
 _SPELLED = {"calls": "count", "kernel": "name", "operation": "name", "total": "total_ms", "total (ms)": "total_ms"}
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_POINTS = re.compile(r"\d{1,3}(?:\.\d{3})+")
+_ONE_COMMA, _POINT = re.compile(r"[\d.]*\d,\d+"), re.compile(r"[\d,]*\d\.\d+")
+_DECLARED = re.compile('"?sep=([,;\t])')
 _BINARY = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 
 
@@ -87,28 +90,19 @@ def read_table(path: Path, trace_id: str, families: Families) -> tuple[dict[str,
 
 
 def _rows(path: Path) -> list[tuple[str, int, int]]:
-    """Name, count and nanoseconds of each line that is neither empty nor a comment; the first shows the separator."""
-    columns, rows, mark, name = COLUMNS, list[tuple[str, int, int]](), "", shown(path, 200)
-    with TextIOWrapper(open_file(path), encoding="utf-8-sig", errors="replace") as file:
-        for number, line in enumerate(file, 1):
-            if not line.strip() or line[0] == "#":
-                continue
-            is_first, mark = not mark, mark or ("\t" if "\t" in line else ",")
-            cells = next(csv.reader([line[:MOST_CHARS].replace("\0", "")], delimiter=mark), [])
-            if is_first:
-                names = [cell.strip().lower() for cell in cells]
-                head = {_SPELLED.get(name, name): column for column, name in enumerate(names)}
-                if {"name", "count", "total_ms"} <= head.keys():
-                    columns = head
-                    continue
-            if len(rows) >= MOST_LINES:
-                raise FileError(f"{name} has over {MOST_LINES:,} lines", "Give one line for each operation")
-            try:
-                rows.append(_row(cells, columns))
-            except (ValueError, IndexError, ArithmeticError) as error:
-                line = "this is no trace, and it" if is_first else shown(" ".join(cells))  # not quoted
-                problem = f"{name}, line {number}: {line} is no name, count, total_ms, avg_ms"
-                raise FileError(problem, "Fix the file, or give a Chrome trace of torch.profiler") from error
+    """Name, count and nanoseconds of each line that is neither empty nor a comment."""
+    rows, name = list[tuple[str, int, int]](), shown(path, 200)
+    columns, mark, lines = _table_lines(path)
+    read = _number_reader([cells[columns[n]] for _, cells in lines for n in NUMBERS if columns[n] < len(cells)], mark)
+    for number, cells in lines:
+        try:
+            rows.append(_row(cells, columns, read))
+        except (ValueError, IndexError, ArithmeticError) as error:
+            line = (
+                shown(" ".join(cells)) if rows or columns is not COLUMNS else "this is no trace, and it"
+            )  # not quoted
+            problem = f"{name}, line {number}: {line} is no name, count, total_ms, avg_ms"
+            raise FileError(problem, "Fix the file, or give a Chrome trace of torch.profiler") from error
     if not rows:
         raise FileError(f"{name} is no trace: it has no line of an operation", "Give a table of operations")
     if sum(calls for _, calls, _ in rows) > MOST_CALLS or sum(ns for _, _, ns in rows) >= 2**63:
@@ -116,11 +110,51 @@ def _rows(path: Path) -> list[tuple[str, int, int]]:
     return rows
 
 
-def _row(cells: Sequence[str], head: Mapping[str, int]) -> tuple[str, int, int]:
-    name, (calls, total_ms) = cells[head["name"]].strip(), (_number(cells[head[n]]) for n in ("count", "total_ms"))
+def _table_lines(path: Path) -> tuple[Mapping[str, int], str, list[tuple[int, list[str]]]]:
+    """Where the columns are, the separator, which the first line shows, and the cells of each line with its number."""
+    columns, lines, mark = COLUMNS, list[tuple[int, list[str]]](), ""
+    with TextIOWrapper(open_file(path), encoding="utf-8-sig", errors="replace") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip() or line[0] == "#":
+                continue
+            if not mark and (declared := _DECLARED.match(line)):  # as Excel writes it
+                mark = declared[1]
+                continue
+            is_first = not lines and columns is COLUMNS
+            mark = mark or next((mark for mark in "\t;" if mark in line), ",")
+            cells = next(csv.reader([line[:MOST_CHARS].replace("\0", "")], delimiter=mark), [])
+            names = [cell.strip().lower() for cell in cells] if is_first else []
+            head = {_SPELLED.get(name, name): column for column, name in enumerate(names)}
+            if {"name", *NUMBERS} <= head.keys():
+                columns = head
+                continue
+            if len(lines) >= MOST_LINES:
+                raise FileError(f"{shown(path, 200)} has over {MOST_LINES:,} lines", "Give one line for each operation")
+            lines.append((number, cells))
+    return columns, mark, lines
+
+
+def _row(cells: Sequence[str], head: Mapping[str, int], read: Callable[[str], Decimal]) -> tuple[str, int, int]:
+    name, (calls, total_ms) = cells[head["name"]].strip(), (read(cells[head[n]]) for n in NUMBERS)
     if not name or calls > MOST_CALLS or calls != calls.to_integral_value() or total_ms > MOST_MS:
         raise ValueError(name)
     return name.encode("utf-8", "replace").decode(), int(calls), round(total_ms * 1_000_000)
+
+
+def _number_reader(texts: Sequence[str], mark: str) -> Callable[[str], Decimal]:
+    """How the numbers of a table are read: with decimal commas where one can be nothing else, as ``13545,078``, or
+    where semicolons part the cells, unless a point has to be a decimal one."""
+    plain = [text.strip() for text in texts]
+    has_commas = any(_ONE_COMMA.fullmatch(text) and not _GROUPED.fullmatch(text) for text in plain)
+    has_points = any(_POINT.fullmatch(text) and not _POINTS.fullmatch(text) for text in plain)
+    return _with_comma if not has_points and (has_commas or mark == ";") else _number
+
+
+def _with_comma(text: str) -> Decimal:
+    """``13.545,078`` and ``13545,078``."""
+    plain = text.strip()
+    whole, comma, decimals = plain.partition(",")
+    return _number((whole.replace(".", "") if _POINTS.fullmatch(whole) else whole) + comma.replace(",", ".") + decimals)
 
 
 def _number(text: str) -> Decimal:

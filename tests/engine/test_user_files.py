@@ -138,6 +138,17 @@ def test_a_link_stays_one_and_a_pipe_is_written_to(tmp_path: Path) -> None:
     os.close(writer)
 
 
+def test_a_link_to_itself_is_named(tmp_path: Path) -> None:
+    """It was an error that was not foreseen."""
+    loop = tmp_path / "loop.sdf"
+    loop.symlink_to(loop)
+    with pytest.raises(OSError, match=f"it is a link to itself: '{loop}'"), writing(loop):
+        raise AssertionError
+    assert [path.name for path in tmp_path.iterdir()] == ["loop.sdf"]
+    result = run("decode", "[C]<1.0,2.0,3.0>[C]<2.5,2.0,3.0>", "--sdf", str(loop))
+    assert "it is a link to itself" in result.error
+
+
 def test_what_raises_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="mine"), writing(tmp_path / "mine"):
         raise OSError(28, "No space left on device")

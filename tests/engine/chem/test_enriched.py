@@ -397,7 +397,7 @@ def test_what_the_decoder_misreads(content: str, misread: bool, by: float | None
         ("[C]<0,0,0>C", "block 1, at position 10: the group's reader finds no atom with its block"),
         ("[C]<0,0,0>[C]=<0,0,0>", "block 1, at position 10"),
         ("[C]<0,0,0>1[C]<0,0,0>", "not a molecule"),
-        (f"[C]{SHORT}[C]<1.0,2.0", "block 1"),
+        (f"[C]{SHORT}[C]<1.0,2.0", "block 1, at position 17: the block is not closed by '>'"),
         ("CC", "block 0, at position 0"),
         ("=1", "no block"),
     ],

@@ -97,6 +97,30 @@ def test_zeros_alone_in_a_fine_log_and_at_one_position_in_a_coarse_one() -> None
     assert flagged(rows, "zero") == {(token, 2) for token in (9, 18, 27, 36)}
 
 
+@pytest.mark.parametrize(("decimals", "width"), [(1, 12), (1, 5), (2, 12), (2, 4), (3, 12), (3, 3)])
+@pytest.mark.parametrize("share", [1, 60])
+def test_entries_of_zeros_alone_are_found_in_a_coarse_log(decimals: int, width: int, share: int) -> None:
+    """In a log of one to three decimals they passed, since a zero may be there by chance; also where most are zeros."""
+    rows = np.round(clean(100, width), decimals)
+    blank = range(20, 20 + share)
+    rows[blank] = 0
+    for flag in ("zero", "constant"):
+        assert flagged(rows, flag) == {(token, position) for token in blank for position in range(width)}
+    assert {finding["cause"] for finding in findings(rows)} >= ({"not_written"} if share > 1 else set())
+
+
+def test_zeros_side_by_side_may_be_chance_where_a_log_is_too_coarse_to_tell() -> None:
+    rng = np.random.default_rng(1)
+    rare = np.round(rng.normal(0, 2, (3_000, 1)) + rng.normal(0, 0.2, (3_000, 4)), 1)  # they rise and fall as one
+    assert (rare == 0).all(axis=1).any() and not flagged(rare, "constant")
+    short = np.round(rng.normal(2, 3, (40, 2)), 1)
+    short[7] = 0
+    assert is_clean(short)
+    single = clean(40, 1)
+    single[7] = 0
+    assert flagged(single, "zero") == {(7, 0)} and not flagged(single, "constant")
+
+
 def test_repeats_in_a_row_and_at_a_distance() -> None:
     rows = clean()
     rows[5, 3] = rows[4, 3]

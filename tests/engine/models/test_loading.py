@@ -168,6 +168,7 @@ MISFITS: list[tuple[dict[str, object] | str, str]] = [
     ({"attention_bias": True}, f"has no tensor '{LAYER}self_attn.k_proj.bias'"),
     ({"tie_word_embeddings": False}, f"has no tensor '{HEAD}'"),
     ("{", r"mine:1 cannot be loaded from '.*' \(.*config"),
+    ("\ufeff{}", r"mine:1 cannot be loaded from '.*': config.json begins with a BOM. Save it as UTF-8 without"),
 ]
 
 

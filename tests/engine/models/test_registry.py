@@ -27,6 +27,13 @@ def test_an_entry_with_all_keys(tmp_path: Path) -> None:
     assert trimmed.numbers == SHORTEST4
 
 
+def test_a_byte_order_mark_is_no_part_of_it(tmp_path: Path) -> None:
+    """Editors of Windows write one: *Invalid statement (at line 1, column 1)* said nobody what."""
+    path = write_registry(tmp_path, PLAIN)
+    path.write_text(path.read_text("utf-8"), encoding="utf-8-sig")
+    assert [entry.alias for entry in read_registry(path)] == ["m380"]
+
+
 @pytest.mark.parametrize(("given", "expected"), [("own", "own"), ("qwen3", "qwen3"), ("tok/x", None), ("here", None)])
 def test_a_tokenizer_is_a_name_or_a_path_beside_the_file(tmp_path: Path, given: str, expected: str | None) -> None:
     (tmp_path / "here").mkdir()

@@ -217,6 +217,21 @@ def test_gzip_that_is_cut_or_damaged(tmp_path: Path, index: int | None, word: st
     assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("inflate")]
 
 
+@pytest.mark.parametrize("length", [70_000, 2_000_000])
+def test_a_long_name_in_a_gzip_header_is_read_or_named(tmp_path: Path, length: int) -> None:
+    """Of two million characters it was an error that was not foreseen."""
+    write_trace(whole := tmp_path / "whole.json.gz", 500)
+    packed = whole.read_bytes()
+    content = packed[:3] + bytes([packed[3] | 8]) + packed[4:10] + b"n" * length + b"\0" + packed[10:]
+    assert not packed[3] & 8 and gzip.decompress(content) == gzip.decompress(packed)
+    path = file_of(tmp_path, content, "t.json.gz")
+    if length < 500_000:
+        assert len(read(path).rows) == 300
+    else:
+        with pytest.raises(FileError, match=r"has a gzip header of over 512 KB\. Compress it again"):
+            read(path)
+
+
 def test_what_has_no_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("PIECE_BYTES", 1024), ("MOST_EVENT_BYTES", 10_000), ("MOST_HEAD_BYTES", 10_000)):
         monkeypatch.setattr(reader, name, value)

@@ -47,6 +47,40 @@ def test_a_table_becomes_a_trace_that_says_so(store: Store, tmp_path: Path, mark
     assert row["other_share"] == pytest.approx(1 / 3547.3)
 
 
+COMMAS = [
+    ["cudaLaunchKernel", "2.912.920", "13.545,078", "0,00465"],
+    ["fmha_cutlassF_f32", "48440", "3545,8", "0,0732"],
+    ["mystery_kernel", "1", "1,000", "1"],
+]
+
+
+@pytest.mark.parametrize(
+    ("before", "lines", "mark"),
+    [
+        (["sep=;"], [HEAD, *COMMAS], ";"),  # as Excel saves it where a comma is decimal
+        ([], COMMAS, ";"),
+        ([], [HEAD, *COMMAS], "\t"),
+        ([], COMMAS, ","),  # in quotes
+        (["sep=,"], [HEAD, *LINES[:2], LINES[3]], ","),
+        ([], [HEAD, *LINES[:2], LINES[3]], ";"),  # points are decimal here, commas are not
+    ],
+)
+def test_semicolons_and_decimal_commas(
+    store: Store, tmp_path: Path, before: list[str], lines: list[list[str]], mark: str
+) -> None:
+    path = written(tmp_path, [*([line] for line in before), *lines], mark)
+    path.write_text(path.read_text().replace('"sep=,"', "sep=,"), encoding="utf-8-sig")
+    add_trace(store, path)
+    ops = store.rows("SELECT calls, total_ns FROM trace_ops ORDER BY op")
+    assert [tuple(op.values()) for op in ops] == [(2_912_920, 13_545_078_000), (48_440, 3_545_800_000), (1, 1_000_000)]
+
+
+@pytest.mark.parametrize("number", ["1,5,0", "1.5,", "1.50,2"])
+def test_numbers_with_a_decimal_comma_that_are_none(store: Store, tmp_path: Path, number: str) -> None:
+    with pytest.raises(FileError, match=r"line 2: .* is no name, count, total_ms"):
+        add_trace(store, written(tmp_path, [["k_kernel", "1", "2,5", "1"], ["k_kernel", "1", number, "1"]], ";"))
+
+
 KERNELS = [["void cutlass::Kernel2<x>(P)", "10", "20,000", "2,000"], ["fmha_cutlassF_f32", "5", "3,089", "617.8"]]
 BOOKKEEPING = [
     ["PyTorch Profiler (0)", "1", "57,244", "57,244"],
