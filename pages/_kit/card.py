@@ -27,7 +27,7 @@ from pages._shared.table_files import table_buttons
 from pages._shared.words import unbroken
 
 MOST_ROWS = 28  # of a table that are in sight
-MOST_SIZED = 24  # characters of a column that is as wide as its longest cell
+MOST_SIZED = 30  # characters of a column that is as wide as its longest cell
 MOST_SHOWN = 5_000  # rows that a browser gets; files have all
 FORMATS: Mapping[str, tuple[str, Callable[[float], float]]] = {
     "%": ("%.1f %%", lambda share: rounded(100 * share, 1)),
