@@ -41,9 +41,9 @@ def in_two_minutes(store: Store) -> None:
         for column, id_ in zip(st.columns(3), highlights[start : start + 3], strict=False):
             statement, source, *more = ask(store, "evidence_claims", [], {"claim": id_}).answer.splitlines()
             with column, st.container(border=True, height="stretch", gap="small", key=f"card-{id_}"):
-                st.markdown(escaped(statement))
+                st.markdown(escaped(statement, has_code=True))
                 for line in (source, *more[:-1]):  # the last one is its query
-                    st.caption(escaped(line))
+                    st.caption(escaped(line, has_code=True))
                 st.button("Open", key=f"open-{id_}", type="tertiary", on_click=open_claim, args=(id_,))
     cards(PAGES["evidence"]["In two minutes", ""], store, [])
 

@@ -6,12 +6,12 @@ A claim has no verdict: ``verdicts`` computes it with the check of ``checks`` th
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
+from engine.figures.words import number
 from engine.paths import DATA, read_toml
 
 FOLDER = DATA / "claims"
@@ -71,8 +71,5 @@ def load_claims() -> tuple[Claim, ...]:
 
 
 def pretty(value: float) -> str:
-    """A figure for people: thousands apart, four digits that count, no zeros behind the point."""
-    if value == 0 or not math.isfinite(value):
-        return f"{value:g}"
-    text = f"{value:,.{max(0, 3 - math.floor(math.log10(abs(value))))}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    """A figure for people, as everywhere; a whole number without decimals."""
+    return number(int(value) if value.is_integer() else value)

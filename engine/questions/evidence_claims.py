@@ -8,7 +8,8 @@ again, `python -m engine claims ID` one. Tick a claim to see its reason and its 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 from urllib.parse import quote, urlencode
 
 from engine.errors import FileError, nearest, one_line, shown
@@ -36,7 +37,7 @@ COLUMNS = {
     "claim_id": Column("claim", picks="claim"),
     "statement": Column(help="In our words"),
     "reported": Column("report", help="The figure as the report has it"),
-    "measured": Column("here", help="The figure computed here"),
+    "measured": Column("here", help="The figure computed here; none where two reports' figures differ"),
     "subject": Column("about"),
     "source": Column("by", help="What the verdict rests on"),
     "sql": Column("its query", page="compare", help="Opens it in the SQL console"),
@@ -64,21 +65,43 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     chosen = []
     for claim, verdict in judged():
         row = document(claim, verdict) | {"also": "; ".join(claim.also), "statement": one_line(claim.statement)}
-        row["measured"] = "" if verdict.measured is None else pretty(verdict.measured)
+        row["measured"] = figure_here(verdict)
         sql = urlencode({"sql": verdict.query.partition(" -- ")[0], "view": "SQL"})
         row["sql"] = sql if verdict.source == "store" and len(sql) <= MOST_LINK else None
         text = claim.check.get("text") if claim.check["by"] == "tokens" else None
         row["text"] = f"text={quote(text, safe='<>,.[]')}" if text else None
-        words = " ".join(str(cell) for cell in row.values()).casefold()
-        if (
-            claim.report in (options["report"] or REPORTS)
-            and verdict.verdict in (options["verdict"] or VERDICTS)
-            and all(word in words for word in options["find"].casefold().split())
-            and options["about"] in (None, claim.subject)
-            and (claim.reported or not options["figure"])
-        ):
+        if is_chosen(claim, verdict, row, options):
             chosen.append({name: row[name] for name in ORDER})
     return {"main": rows_table(chosen, ORDER)}
+
+
+def is_chosen(claim: Claim, verdict: Verdict, row: Mapping[str, Any], options: Options) -> bool:
+    words = " ".join(str(cell) for cell in row.values()).casefold()
+    return (
+        claim.report in (options["report"] or REPORTS)
+        and verdict.verdict in (options["verdict"] or VERDICTS)
+        and all(word in words for word in options["find"].casefold().split())
+        and options["about"] in (None, claim.subject)
+        and bool(claim.reported or not options["figure"])
+    )
+
+
+def figure_here(verdict: Verdict) -> str:
+    """Nothing where it is another report's."""
+    return "" if verdict.measured is None or verdict.source == "reports" else pretty(verdict.measured)
+
+
+def second_figure(claim: Claim, verdict: Verdict) -> str:
+    """With where it comes from: ``here: 48.2 s``, or where two reports differ ``report 002: 3.8 %``."""
+    if verdict.measured is None:
+        return ""
+    source, figure = "here", pretty(verdict.measured)
+    if claim.check["by"] == "agree":
+        other = next(other for other in load_claims() if other.id == claim.check["other"])
+        source, figure = f"report {other.report}", other.reported
+    elif claim.check["by"] == "arithmetic":
+        source = "from the reports' figures"
+    return f"{source}: {figure} {verdict.unit}".strip()
 
 
 def answer(tables: Tables, options: Options) -> str:
@@ -94,12 +117,10 @@ def answer(tables: Tables, options: Options) -> str:
     claim, verdict = by_id[options["claim"]]
     lead = f"{SIGNS[verdict.verdict]} {verdict.verdict}: “{claim.statement.strip()}”"
     where = f"{claim.id}: report {claim.report}, {', '.join((claim.section, *claim.also))}; about {claim.subject}"
-    # report: 11.1 % · here: 3.8 %
-    here = "" if verdict.measured is None else f"here: {pretty(verdict.measured)} {verdict.unit}".strip()
     reported = f"report: {claim.reported} {claim.unit}".strip() if claim.reported else ""
     why = verdict.reason
     if verdict.source in ("store", "experiment"):  # on which models of what size it rests
         named = dict.fromkeys(re.findall(r"demo-(?:qwen|llama)(?:-[a-z]+)?", f"{verdict.reason} {verdict.query}"))
         why += f" Rests on {' and '.join(map(sized, named or ('demo-qwen', 'demo-llama')))}, on a CPU."
-    figures = " · ".join(filter(None, [reported, here]))
+    figures = " · ".join(filter(None, [reported, second_figure(claim, verdict)]))
     return answer_text(filter(None, [lead, where, figures, why, f"By: {verdict.query}"]))

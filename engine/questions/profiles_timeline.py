@@ -10,6 +10,7 @@ the longest single events are drawn too.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from engine.decode.steps import PREFIX
@@ -53,11 +54,11 @@ WITH bins AS (SELECT *, bin * width_us AS start_us, (bin + 1) * width_us AS end_
 """
 FAMILIES = f"{BINS} SELECT family FROM bins GROUP BY ALL ORDER BY sum(busy_us) DESC"
 ZERO = f"{BINS} SELECT if($from_work, min(start_us), 0) AS zero_us FROM bins HAVING count(*) > 0"
-# Bins side by side from the window's first on, as many as make a column of it; the trace's last one may have fewer.
+# Bins side by side from the window's first on, as many as make a column of the axis; the last column may have fewer.
 SHARES = f"""
 {BINS}, measured AS (
     SELECT floor($start / any_value(width_us) + 1e-6)::BIGINT AS first_bin,
-           greatest(1, ceil(($end - $start) / any_value(width_us) / {MOST_COLUMNS}))::BIGINT AS wide,
+           greatest(1, ceil($length / any_value(width_us) / {MOST_COLUMNS}))::BIGINT AS wide,
            greatest(ceil($span / any_value(width_us)), max(bin) + 1)::BIGINT AS bins
     FROM bins
 ), wide_bins AS (
@@ -103,9 +104,35 @@ ORDER BY kind = 'event', kind = 'pause', start_us
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What is drawn of a trace."""
+
+    zero_us: float  # where 0 ms is, after its first event
+    low_ms: float
+    high_ms: float
+
+    @property
+    def length_us(self) -> float:
+        return 1000 * (self.high_ms - self.low_ms)
+
+
+def windows_of(store: Store, entries: Sequence[Entry], side: str, options: Options) -> dict[str, Window]:
+    """By id, of the traces that have work of this side."""
+    windows = {}
+    for entry in entries:
+        parameters = {"side": side, "from_work": options["tl_align"] == WORK_FIRST}
+        for row in store.table(ZERO, parameters, of=[entry.id]).to_pylist():
+            length_ms, low = (entry.row["span_us"] - row["zero_us"]) / 1000, options["tl_from"]
+            windows[entry.id] = Window(row["zero_us"], low, options["tl_to"] or max(length_ms, low))
+    return windows
+
+
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     side = next((side for side, words in SIDES.items() if words == options["tl_side"]), "host")
     ids, names = [entry.id for entry in entries], entry_names(entries)
+    windows = windows_of(store, entries, side, options)
+    length_us = max((window.length_us for window in windows.values()), default=0.0)  # of the axis, which they share
     ranked = store.table(FAMILIES, {"side": side}, of=ids)["family"].to_pylist()
     drawn = ranked if len(ranked) == MOST_FAMILIES + 1 else ranked[:MOST_FAMILIES]  # a single one is no rest
     rows: list[dict[str, Any]] = []
@@ -114,14 +141,12 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     for entry in entries:
         name = {"name": names[entry.id]}
         facts.append(name | {column: entry.row.get(column) for column in ("form", "busy_us", "idle_us")})
-        parameters: dict[str, Any] = {"side": side, "from_work": options["tl_align"] == WORK_FIRST}
-        if not (starts := store.table(ZERO, parameters, of=[entry.id]).to_pylist()):
+        if (of := windows.get(entry.id)) is None:
             continue
-        zero = starts[0]["zero_us"]
+        zero, low, high = of.zero_us, of.low_ms, of.high_ms
         length_ms = (entry.row["span_us"] - zero) / 1000
-        low, high = options["tl_from"], options["tl_to"] or max(length_ms, options["tl_from"])
         window = {"side": side, "start": zero + 1000 * low, "end": zero + 1000 * high}
-        drawing = {"zero": zero, "drawn": drawn, "rest": REST, "span": entry.row["span_us"]}
+        drawing = {"zero": zero, "drawn": drawn, "rest": REST, "span": entry.row["span_us"], "length": length_us}
         shares = store.table(SHARES, window | drawing, of=[entry.id])
         rows += [name | row for row in shares.to_pylist()]
         expected = (entry.row.get("events") or 0) * min(1.0, (high - low) / max(length_ms, 1e-9))

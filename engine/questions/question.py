@@ -11,6 +11,7 @@ import pyarrow as pa
 from engine.errors import DriftscopeError
 from engine.figures.text_tables import rows_lines
 from engine.figures.words import short_percent
+from engine.store.columns import rows_of
 from engine.store.entries import Entry
 from engine.store.store import Store
 
@@ -143,11 +144,11 @@ def answer_lines(question: Question, answered: Answered) -> Iterator[str]:
         about = {title: question.COLUMNS.get(title, Column()) for title in answered.tables[name].column_names}
         rows = [
             {
-                title: short_percent(value) if about[title].unit == "%" and value is not None else value
+                title: short_percent(value) if about[title].unit == "%" and isinstance(value, float | int) else value
                 for title, value in row.items()
                 if not about[title].is_hidden
             }
-            for row in answered.tables[name].to_pylist()
+            for row in rows_of(answered.tables[name])
         ]
         yield from ("", *rows_lines(rows[:MOST_ROWS]))
         if len(rows) > MOST_ROWS:

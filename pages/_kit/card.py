@@ -27,6 +27,7 @@ from pages._shared.table_files import table_buttons
 from pages._shared.words import unbroken
 
 MOST_ROWS = 28  # of a table that are in sight
+MOST_SIZED = 30  # characters of a column that is as wide as its longest cell
 MOST_SHOWN = 5_000  # rows that a browser gets; files have all
 FORMATS: Mapping[str, tuple[str, Callable[[float], float]]] = {
     "%": ("%.1f %%", lambda share: rounded(100 * share, 1)),
@@ -70,7 +71,7 @@ def card(key: str, store: Store, ids: Sequence[str]) -> None:
                     st.rerun()
                 return
             lead, _, notes = answered.answer.partition("\n\n")
-            area.markdown(unbroken(escaped(lead)))
+            area.markdown(unbroken(escaped(lead, has_code=True)))
             for number, chart in enumerate(question.CHARTS):
                 draw(key, number, chart, question, answered, ids)
             for name in question.TABLES:
@@ -79,7 +80,7 @@ def card(key: str, store: Store, ids: Sequence[str]) -> None:
             if "commands" in answered.tables:
                 start_buttons(key, answered.tables["commands"])
             if notes:
-                st.caption(unbroken(escaped(notes)))
+                st.caption(unbroken(escaped(notes, has_code=True)))
             data(key, question, answered, head)
     put_shown()
 
@@ -202,9 +203,8 @@ def show_table(key: str, table: pa.Table, columns: Mapping[str, Column]) -> None
             config[name] = st.column_config.NumberColumn(words, help=about, format=form)
         else:
             values = [one_line(value) if isinstance(value, str) else value for value in values]
-            config[name] = st.column_config.Column(
-                words, help=about, pinned=column.is_pinned, width=230 if column.is_pinned else None
-            )
+            width = 230 if column.is_pinned else width_of([words, *values])
+            config[name] = st.column_config.Column(words, help=about, pinned=column.is_pinned, width=width)
         frame[name] = values
     picked = [name for name in frame if columns.get(name, Column()).picks]
     st.dataframe(
@@ -219,6 +219,12 @@ def show_table(key: str, table: pa.Table, columns: Mapping[str, Column]) -> None
     )
     if table.num_rows > MOST_SHOWN:
         st.caption(f"The first {MOST_SHOWN:,} of {table.num_rows:,} rows; the files below have all.")
+
+
+def width_of(cells: Sequence[object]) -> int | None:
+    """Of a narrow column, room for all of its cells: the browser measures the first rows alone, and clips others."""
+    longest = max(len(str(cell)) for cell in cells)
+    return 24 + 8 * longest if longest <= MOST_SIZED else None
 
 
 def tick(table_key: str, columns: Mapping[str, Column], frame: Mapping[str, list[Any]], name: str) -> None:

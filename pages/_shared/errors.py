@@ -65,7 +65,8 @@ def error_markdown(error: DriftscopeError) -> str:
 
 
 def escaped(text: str, *, has_code: bool = False) -> str:
-    """``text`` as Markdown that shows just that text; in words of ours, which ``has_code``, `this` becomes code."""
+    """``text`` as Markdown that shows just that text; in words of ours, which ``has_code``, `this` becomes code. What
+    others wrote between two backticks would be code too, which shows as text."""
     seen = "".join(char if char == "\n" else visible(char) for char in text)
     apart = _REPLACED_LATER.sub(lambda match: match[0] + _WORD_JOINER, seen)
     marked = _PUNCTUATION.sub(r"\\\1", apart)

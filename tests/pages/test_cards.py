@@ -12,6 +12,7 @@ from engine.figures.words import hundredths
 from engine.questions import PAGES, ask, question_of
 from engine.questions.question import Chart, Column
 from engine.store.store import Store
+from pages._kit.card import width_of
 from pages._kit.chart import figure_of, safe
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
 from tests.engine.store.stored_runs import store_at
@@ -57,6 +58,12 @@ def test_a_table_has_the_figures_that_a_terminal_gives() -> None:
     rows = ask(DEMO_STORE, "compare_coverage", [NONE, EXACT], {"evaluation_threshold": "0.5 Å"}).tables["main"]
     expected = {row["name"]: float(hundredths(row["cov_r"])) for row in rows.to_pylist()}
     assert table["cov_r"].to_dict() == expected and len(expected) == 4
+
+
+def test_a_narrow_column_has_room_for_its_longest_cell() -> None:
+    """The browser measures the first rows alone: 152,064 was 152,06 in *All claims*."""
+    assert (width_of(["report", "5", *[""] * 100, "48,440,123"]) or 0) >= 8 * len("48,440,123")
+    assert width_of(["statement", "a" * 200]) is None
 
 
 def test_each_small_chart_has_its_own_rows_alone() -> None:

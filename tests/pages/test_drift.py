@@ -254,7 +254,7 @@ def test_a_wrong_molecule_is_found_named_and_shown() -> None:
     stereo, stereo_right, judged, right = counts.values()
     of_texts = table(app, "what")
     assert list(of_texts["judged"]) == [stereo, judged] == [37, 64]
-    assert list(of_texts["share"]) == pytest.approx([100 * stereo_right, 100 * right])
+    assert list(of_texts["share"]) == pytest.approx([100 * stereo_right, 100 * right], abs=0.05)  # rounded
 
 
 def test_tries_of_a_guard_stand_one_under_the_other() -> None:

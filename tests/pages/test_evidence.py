@@ -27,6 +27,18 @@ def test_the_table_is_filtered_and_a_link_opens_a_claim() -> None:
     assert "here is no claim" in words(opened("evidence", claim="no-such"))
 
 
+def test_a_figure_says_whose_it_is_in_three_digits_and_a_command_is_code() -> None:
+    said = words(opened("evidence", claim="000-junk-share"))
+    assert "report: 11.1 % · report 002: 3.8 %" in said and "here: 3.8" not in said, "which report 002 states"
+    said = words(opened("evidence", claim="005-failures-no-cause"))
+    assert "from the reports' figures: 0.144 % of all samples" in said
+    code = "`.venv/bin/python -m tools.bench.decode`"
+    shown = "\n".join(part.value for part in opened("evidence", claim="002-cannot-be-faster").markdown)
+    assert code in shown.replace("\u00a0", " ")
+    rows = {row["claim_id"]: row for row in ask(DEMO_STORE, "evidence_claims", []).tables["main"].to_pylist()}
+    assert (rows["000-junk-share"]["measured"], rows["005-mismatch-share"]["measured"]) == ("", "0.174")
+
+
 def test_the_lost_third_in_steps_and_by_lane() -> None:
     tables = ask(DEMO_STORE, "evidence_lost_third", [], {"lost_third_model": "demo-qwen-fixed"}).tables
     steps = {row["step"]: row["change"] for row in tables["fall"].to_pylist() if row["model"] == "demo-qwen"}

@@ -86,7 +86,7 @@ def test_the_molecule_set_shows_both_signs(decimals: str) -> None:
     table = app.dataframe[0].value
     short = table[table["placeholder"] == "0.000,0.000,0.000"]
     assert len(table) == 8 and (short["cut"] > 90).all()
-    assert (table["exact"] + table["junk_prone"] + table["cut"] - 100).abs().max() < 1e-9
+    assert (table["exact"] + table["junk_prone"] + table["cut"] - 100).abs().max() < 0.15 + 1e-9  # each is rounded
     default = table[table["placeholder"] == "0.0000,0.0000,0.0000"]
     assert (default["cut"] > 20).all()
     assert (default["junk_prone"] > 0).all() == (decimals != "Four decimals")

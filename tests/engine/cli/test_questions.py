@@ -152,7 +152,7 @@ def test_a_read_only_run_is_judged_and_not_stored_which_is_said(
 
 def test_claims_in_words_and_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     on_demo = ("--store", str(DEMO))
-    assert "1.34 x 2.62 = 3.511" in run("claims", "002-decomposition", *on_demo).out
+    assert "1.34 x 2.62 = 3.51;" in run("claims", "002-decomposition", *on_demo).out
     path = tmp_path / "verdicts.json"
     monkeypatch.setattr(verdicts, "FILE", path)
     monkeypatch.setattr(verdicts.save, "__defaults__", (path,))

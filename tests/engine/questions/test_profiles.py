@@ -234,6 +234,9 @@ def test_a_timeline_has_no_more_steps_than_pixels_and_zoomed_in_every_bin(store:
     shares = {name: [row["share"] for row in bins if row["family"] == name][1:-1] for name in ("gemm", "attention")}
     assert all(share == pytest.approx(0.15, abs=0.06) for share in shares["gemm"])  # 30 of each 200 µs
     assert all(share == pytest.approx(0.05, abs=0.03) for share in shares["attention"])
+    short = added(store, tmp_path, kernels(*[(GEMM, 30), (FMHA, 10)] * 200))  # 40 ms of the same axis
+    beside = [row for row in rows(store, "timeline", entry, short) if short.id in row["name"]]
+    assert 60 < len({row["start_ms"] for row in beside}) < 120
     close = rows(store, "timeline", entry, tl_from="100", tl_to="110")
     widths = {row["end_ms"] - row["start_ms"] for row in close}
     assert max(widths) == pytest.approx(400 / 4096, rel=0.01) and max(row["share"] for row in close) > 0.25
