@@ -7,6 +7,7 @@ older one, and its files have the sizes that the sheet gives. What does not is n
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import re
@@ -25,7 +26,7 @@ from engine.errors import DriftscopeError, StoreError, nearest, one_line, shown
 from engine.records import BinFormat, NumberFormat, read_number_format
 from engine.store.columns import TEXT, VERSION, Kind
 from engine.store.files import Files
-from engine.store.schema import RUN, RUNS, SAMPLES
+from engine.store.schema import KINDS, RUN, RUNS, SAMPLES
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 USER_SHEET = "user.json"
@@ -33,6 +34,7 @@ USER_SHEET = "user.json"
 USER_KEYS: Mapping[str, Any] = {"label": "", "notes": "", "tags": []}
 MOST_NAMED = 20
 """Entries that an error lists."""
+TABLES = {table.name: table for kind in KINDS for table in kind.tables}
 _RUN_TEXTS = frozenset(column.name for column in RUNS if column.type == TEXT)
 
 
@@ -86,9 +88,36 @@ class Entry:
     def path(self, table: str) -> str:
         return self.files.path(f"{self.folder}/{self.parts[table].file}")
 
+    def check_columns(self, table: str) -> None:
+        """ArrowTypeError where the file has columns that cannot be the store's: what is computed of them would be
+        wrong, or fail somewhere."""
+        if problem := _column_problem(self.path(table), table, self.parts[table].sha256):
+            raise pa.ArrowTypeError(f"{self.path(table)}: {problem}")
+
     def read(self, table: str, columns: Sequence[str] | None = None) -> pa.Table:
+        try:
+            self.check_columns(table)
+        except pa.ArrowTypeError as error:
+            raise StoreError(str(error), "Run or import it again; `verify` names all that is damaged") from error
         with pq.ParquetFile(self.path(table)) as file:
             return file.read(columns if columns is None else list(columns))
+
+
+@functools.lru_cache(maxsize=2**16)
+def _column_problem(path: str, table: str, sha256: str) -> str:
+    """What is wrong with the columns of a Parquet file whose content has this checksum: ``its column text has the type
+    int64, not string``. A column that the store does not have is none, nor is one that an older version lacks."""
+    try:
+        types = {field.name: field.type for field in pq.read_schema(path)}
+    except UnicodeDecodeError:
+        return "the name of a column is no text"
+    problems = []
+    for column in TABLES[table]:
+        if types.get(column.name, column.type) != column.type:
+            problems.append(f"its column {column.name} has the type {types[column.name]}, not {column.type}")
+        elif column.required and column.name not in types:
+            problems.append(f"it has no column {column.name}")
+    return "; ".join(problems)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import duckdb
 import pyarrow as pa
 
-from engine.errors import DriftscopeError, StoreError, shown
+from engine.errors import DriftscopeError, StoreError, one_line, shown
 from engine.paths import DATA, USER_DATA
 from engine.store.columns import Kind
 from engine.store.entries import (
@@ -223,8 +223,15 @@ def damaged_parts(entry: Entry) -> list[Damage]:
     for name, part in entry.parts.items():
         try:
             with open_regular(entry.path(name)) as file:
-                if sha256_of(file) != part.sha256:
-                    damages.append(Damage(entry.path(name), "its bytes are not those that were written", entry.id))
+                is_whole = sha256_of(file) == part.sha256
+            if is_whole:
+                entry.check_columns(name)
+            else:
+                damages.append(Damage(entry.path(name), "its bytes are not those that were written", entry.id))
+        except pa.ArrowException as error:
+            damages.append(
+                Damage(entry.path(name), one_line(str(error)).removeprefix(f"{entry.path(name)}: "), entry.id)
+            )
         except OSError as error:
             damages.append(Damage(entry.path(name), f"it cannot be read ({error.strerror or error})", entry.id))
     return damages

@@ -17,10 +17,10 @@ import pytest
 from engine.errors import StoreError
 from engine.paths import DATA
 from engine.store import store as store_module
-from engine.store.columns import Kind
+from engine.store.columns import Kind, Table
 from engine.store.entries import Entry
 from engine.store.files import Files
-from engine.store.schema import RUN
+from engine.store.schema import BLOCKS, RUN, SAMPLES
 from engine.store.store import (
     Store,
     damaged_parts,
@@ -33,7 +33,7 @@ from engine.store.store import (
 )
 from engine.store.views import connect
 from tests.engine.store.faults import Fault, raising
-from tests.engine.store.stored_runs import add, begun, folder_of, ids, named, published, written
+from tests.engine.store.stored_runs import add, begun, folder_of, ids, named, published, retype, written
 from tests.support import ROOT
 
 # --- its places ---------------------------------------------------------------------------------------------------
@@ -245,6 +245,23 @@ def test_a_column_whose_name_is_no_text(store: Store) -> None:
     path = folder_of(store) / "samples.parquet"
     path.write_bytes(path.read_bytes().replace(b"generation", b"generatio" + bytes([ord("n") ^ 0x80])))
     assert {row["run_id"] for row in store.rows("SELECT * FROM samples")} == {"other"}
+
+
+@pytest.mark.parametrize("table", [SAMPLES, BLOCKS])
+def test_a_column_of_another_type_is_damage(store: Store, whole: Path, table: Table) -> None:
+    """The bug: `verify` called the run whole, and what read the column ended unforeseen and pointed to `verify`."""
+    for column in table:
+        retype(store, table.name, column.name)
+        (damage,) = damaged_parts(store.entry("one"))
+        assert damage.where == str(folder_of(store) / f"{table.name}.parquet")
+        assert damage.reason.startswith(f"its column {column.name} has the type ")
+        assert damage.reason.endswith(f", not {column.type}")
+        assert store.rows(f"SELECT DISTINCT run_id FROM {table.name}") == [{"run_id": "other"}]
+        with pytest.raises(StoreError, match=f"its column {column.name} has the type"):
+            store.entry("one").read(table.name, ["run_id"])
+        shutil.rmtree(folder_of(store))
+        shutil.copytree(whole / "runs/run_id=one", folder_of(store))
+    assert damaged_parts(store.entry("one")) == []
 
 
 def test_runs_that_are_removed_while_they_are_read(store: Store, caplog: pytest.LogCaptureFixture) -> None:
