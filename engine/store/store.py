@@ -92,13 +92,15 @@ class Store:
             return self._seen[kind.folder]
         entries: dict[str, Entry] = {}
         damages: list[Damage] = []
+        notes: list[Damage] = []
         for files in self.locations:
             listing = read_entries(files, kind)
             damages += listing.damages
+            notes += listing.notes
             for entry in listing.entries:
                 entries.setdefault(entry.id, entry)
         in_order = sorted(entries.values(), key=lambda entry: (str(entry.row.get("created_at") or ""), entry.id))
-        merged = StoreListing(tuple(in_order), tuple(damages))
+        merged = StoreListing(tuple(in_order), tuple(damages), tuple(notes))
         if self._seen is not None:
             self._seen[kind.folder] = merged
         return merged
@@ -250,7 +252,7 @@ def _files(by_kind: ByKind) -> set[tuple[str, str]]:
 
 def state_rows(store: Store) -> list[dict[str, Any]]:
     """Of each entry whether it is whole, damaged or unfinished, every byte of it read; its kind, id, place, and what is
-    wrong."""
+    wrong. A file that is no part of the store is a note."""
     rows: list[dict[str, Any]] = []
 
     def add(state: str, kind: Kind, id_: str | None, where: str, problem: str | None = None) -> None:
@@ -266,6 +268,8 @@ def state_rows(store: Store) -> list[dict[str, Any]]:
             for entry in listing.entries:
                 if all(damage.id != entry.id for damage in damages):
                     add("whole", kind, entry.id, entry.files.where)
+            for note in listing.notes:
+                add("note", kind, note.id, note.where, note.reason)
             for run in unfinished_runs(store.home) if kind is RUN else ():
                 done = "" if run.samples_done is None else f"{run.samples_done} of {run.samples or '?'} samples; "
                 add("unfinished", kind, run.run_id, store.home.where, done + run.state)
