@@ -106,6 +106,8 @@ def evaluate_run(
     if not has_samples(entry):
         raise without_samples(entry, "evaluate")
     smiles = samples_of(store, entry).smiles.to_pylist()
+    if not smiles:  # left out, since they are damaged
+        raise without_samples(entry, "evaluate")
     molecules = molecules_of({*smiles})
     sides = [Side(), Side()] if request.baseline else [Side()]
     without: list[str] = []

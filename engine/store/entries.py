@@ -7,6 +7,7 @@ older one, and its files have the sizes that the sheet gives. What does not is n
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import re
@@ -26,7 +27,7 @@ from engine.lp_records import stored_lp
 from engine.records import BinFormat, NumberFormat, read_number_format
 from engine.store.columns import TEXT, VERSION, Kind
 from engine.store.files import Files
-from engine.store.schema import BLOCKS, RUN, RUNS, SAMPLES
+from engine.store.schema import BLOCKS, KINDS, RUN, RUNS, SAMPLES
 from engine.text.blocks import RULES
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -35,6 +36,7 @@ USER_SHEET = "user.json"
 USER_KEYS: Mapping[str, Any] = {"label": "", "notes": "", "tags": []}
 MOST_NAMED = 20
 """Entries that an error lists."""
+TABLES = {table.name: table for kind in KINDS for table in kind.tables}
 _RUN_TEXTS = frozenset(column.name for column in RUNS if column.type == TEXT)
 
 
@@ -88,9 +90,36 @@ class Entry:
     def path(self, table: str) -> str:
         return self.files.path(f"{self.folder}/{self.parts[table].file}")
 
+    def check_columns(self, table: str) -> None:
+        """ArrowTypeError where the file has columns that cannot be the store's: what is computed of them would be
+        wrong, or fail somewhere."""
+        if problem := _column_problem(self.path(table), table, self.parts[table].sha256):
+            raise pa.ArrowTypeError(f"{self.path(table)}: {problem}")
+
     def read(self, table: str, columns: Sequence[str] | None = None) -> pa.Table:
+        try:
+            self.check_columns(table)
+        except pa.ArrowTypeError as error:
+            raise StoreError(str(error), "Run or import it again; `verify` names all that is damaged") from error
         with pq.ParquetFile(self.path(table)) as file:
             return file.read(columns if columns is None else list(columns))
+
+
+@functools.lru_cache(maxsize=2**16)
+def _column_problem(path: str, table: str, sha256: str) -> str:
+    """What is wrong with the columns of a Parquet file whose content has this checksum: ``its column text has the type
+    int64, not string``. A column that the store does not have is none, nor is one that an older version lacks."""
+    try:
+        types = {field.name: field.type for field in pq.read_schema(path)}
+    except UnicodeDecodeError:
+        return "the name of a column is no text"
+    problems = []
+    for column in TABLES.get(table, ()):
+        if types.get(column.name, column.type) != column.type:
+            problems.append(f"its column {column.name} has the type {types[column.name]}, not {column.type}")
+        elif column.required and column.name not in types:
+            problems.append(f"it has no column {column.name}")
+    return "; ".join(problems)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +129,7 @@ class Damage:
     where: str
     reason: str
     id: str | None = None  # of the entry that goes without it
+    is_note: bool = False  # nothing goes without it: a file of another program, or one that a killed process left
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +138,7 @@ class StoreListing:
 
     entries: tuple[Entry, ...]
     damages: tuple[Damage, ...]
+    notes: tuple[Damage, ...] = ()  # files that are no part of the store
 
     def get(self, id_: str, kind: Kind) -> Entry:
         """The entry of that id or label, or the only one with this in its id."""
@@ -217,16 +248,17 @@ def read_entries(files: Files, kind: Kind) -> StoreListing:
             entry, wrong = read_entry(files, kind, name)
         entries += [] if entry is None else [entry]
         damages += wrong
-    strangers = [
-        Damage(files.path(f"{kind.folder}/{name}"), f"it is no folder of {kind.folder}")
-        for name in files.sizes(kind.folder)
-    ]
-    return StoreListing(tuple(entries), (*damages, *strangers))
+    for name in files.sizes(kind.folder):
+        is_note = not name.startswith(f"{kind.key}=")
+        place = files.path(f"{kind.folder}/{name}")
+        damages.append(Damage(place, f"it is no folder of {kind.folder}", is_note=is_note))
+    notes = tuple(damage for damage in damages if damage.is_note)
+    return StoreListing(tuple(entries), tuple(damage for damage in damages if not damage.is_note), notes)
 
 
 def read_entry(files: Files, kind: Kind, name: str) -> tuple[Entry | None, list[Damage]]:
     """The entry in this folder, and what is wrong with it: it goes without files that are missing or of another size,
-    or there is none at all. Nothing is wrong with one that is removed meanwhile."""
+    or there is none at all. Nothing is wrong with one that is removed meanwhile. Other programs' files are notes."""
     folder = f"{kind.folder}/{name}"
     prefix, _, id_ = name.partition("=")
     try:
@@ -239,24 +271,40 @@ def read_entry(files: Files, kind: Kind, name: str) -> tuple[Entry | None, list[
             return None, []
         problem = error.what if isinstance(error, DriftscopeError) else f"{kind.sheet}: {error.strerror or error}"
         return None, [Damage(files.path(folder), problem)]
-    wrong = {}
-    parts, row = dict(entry.parts), dict(entry.row)
-    for table, part in entry.parts.items():
-        if (size := sizes.get(part.file)) != part.bytes:
-            wrong[part.file] = "it is missing" if size is None else f"it has {size:,} bytes in place of {part.bytes:,}"
-            del parts[table]
-    for file in sizes.keys() - {kind.sheet, USER_SHEET, *(part["file"] for part in entry.sheet["tables"].values())}:
-        wrong[file] = f"{kind.sheet} does not name it"
+    wrong, edits = _wrong_sizes(entry, sizes), dict[str, Any]()
     if USER_SHEET in sizes:
         try:
-            user = files.read_object(f"{folder}/{USER_SHEET}")
-            edits = {key: user[key] for key in USER_KEYS if key in user and key in kind.main.by_name}
-            changed = kind.main.row_of({**entry.sheet["row"], **edits})
-            row |= {key: changed.get(key) or None for key in edits}  # an empty one removes the former
+            edits = _user_edits(entry, kind)
         except (StoreError, OSError, ValueError) as error:
             wrong[USER_SHEET] = error.what if isinstance(error, StoreError) else one_line(str(error))
+    parts = {table: part for table, part in entry.parts.items() if part.file not in wrong}
     damages = [Damage(files.path(f"{folder}/{file}"), problem, id_) for file, problem in sorted(wrong.items())]
-    return replace(entry, row=row, parts=parts), damages
+    return replace(entry, row={**entry.row, **edits}, parts=parts), damages + _strangers(entry, kind, sizes)
+
+
+def _wrong_sizes(entry: Entry, sizes: Mapping[str, int]) -> dict[str, str]:
+    """What is wrong with files that are missing or of another size, by name."""
+    wrong = {}
+    for part in entry.parts.values():
+        if (size := sizes.get(part.file)) != part.bytes:
+            wrong[part.file] = "it is missing" if size is None else f"it has {size:,} bytes in place of {part.bytes:,}"
+    return wrong
+
+
+def _user_edits(entry: Entry, kind: Kind) -> dict[str, Any]:
+    """What a user's sheet changes in the row; an empty value removes the former one."""
+    user = entry.files.read_object(f"{entry.folder}/{USER_SHEET}")
+    edits = {key: user[key] for key in USER_KEYS if key in user and key in kind.main.by_name}
+    changed = kind.main.row_of({**entry.sheet["row"], **edits})
+    return {key: changed.get(key) or None for key in edits}
+
+
+def _strangers(entry: Entry, kind: Kind, sizes: Mapping[str, int]) -> list[Damage]:
+    """Notes of the files in an entry's folder that are not its own."""
+    own = {kind.sheet, USER_SHEET, *(part["file"] for part in entry.sheet["tables"].values())}
+    reason = f"{kind.sheet} does not name it"
+    places = [entry.files.path(f"{entry.folder}/{file}") for file in sorted(sizes.keys() - own)]
+    return [Damage(place, reason, entry.id, is_note=True) for place in places]
 
 
 class _Sheet(msgspec.Struct, frozen=True):

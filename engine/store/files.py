@@ -116,19 +116,28 @@ class Files:
 
     def remove(self, name: str) -> None:
         """A folder or a file; nothing where it is not there. A folder is hidden first: nothing reads half of it, and
-        `sweep` finds what was not finished."""
+        `sweep` finds what was not finished. One of which the disk refuses all files is shown again."""
         path = self.within(name)
-        with writing_errors(path):
-            if path.is_dir() and not name.startswith(f"{ASIDE}/{REMOVED}"):
-                hidden = self.within(f"{ASIDE}/{REMOVED}{uuid.uuid4().hex[:8]}")
-                hidden.parent.mkdir(parents=True, exist_ok=True)
-                with suppress(FileNotFoundError):  # another process was first
-                    path.rename(hidden)
-                path = hidden
-            while path.is_dir() and not path.is_symlink():
-                with suppress(FileNotFoundError):  # another process removes it, too
-                    shutil.rmtree(path)
-            path.unlink(missing_ok=True)
+        hidden = self.within(f"{ASIDE}/{REMOVED}{uuid.uuid4().hex[:8]}")
+        state = "it is kept"
+        try:
+            if not path.is_dir() or name.startswith(f"{ASIDE}/{REMOVED}"):
+                return _delete(path)
+            hidden.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(FileNotFoundError):  # another process was first
+                path.rename(hidden)
+            before = sorted(hidden.rglob("*"))
+            try:
+                _delete(hidden)
+            except OSError:
+                if sorted(hidden.rglob("*")) == before:
+                    hidden.rename(path)
+                else:
+                    state = "some of it is removed, the rest goes later"
+                raise
+        except OSError as error:
+            problem = f"{shown(path, 200)} cannot be removed ({error.strerror or error}): {state}"
+            raise StoreError(problem, "Make room there, or check its rights") from error
 
     def _entries(self, name: str) -> list[os.DirEntry[str]]:
         path = self.path(name).rstrip("/")
@@ -139,6 +148,14 @@ class Files:
             return []
         except OSError as error:
             raise StoreError(f"{path} cannot be read as a folder: {error.strerror}", _ADVICE) from error
+
+
+def _delete(path: Path) -> None:
+    """A folder with all that is in it, a file, or a link alone."""
+    while path.is_dir() and not path.is_symlink():
+        with suppress(FileNotFoundError):  # another process removes it, too
+            shutil.rmtree(path)
+    path.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -27,7 +27,7 @@ import pyarrow.dataset as ds
 
 from engine.errors import DriftscopeError, RunError, StoreError, TakenError, nearest, one_line, shown
 from engine.store.columns import VERSION, Kind
-from engine.store.entries import NAME, USER_SHEET, Entry, TableFile, entry_folder, parse_entry, sha256_of, write_part
+from engine.store.entries import NAME, Entry, TableFile, entry_folder, parse_entry, sha256_of, write_part
 from engine.store.files import ASIDE, REMOVED, Files, alone, open_lock
 from engine.store.schema import RUN
 
@@ -37,6 +37,7 @@ SORT_MEMORY = "256MB"
 BATCH_ROWS = 2**16
 LITTLE: Any = {"batch_size": BATCH_ROWS, "batch_readahead": 1, "fragment_readahead": 1}
 GROUP_FILE = re.compile(r"group-(\d+-\d+)\.json")
+PART_FILE = re.compile(rf"({'|'.join(table.name for table in RUN.tables)})(-[0-9a-f]{{8}})?\.parquet")
 NOTE_FILE = re.compile(r"told-\d+-\d+\.json")
 PEAKS = frozenset({"peak_memory_mb", "misread_most_ang"})
 """Columns of a run that are the highest of its groups' figures; all others are their sum."""
@@ -339,9 +340,9 @@ def rewrite_run(entry: Entry, tables: Mapping[str, pa.Table], columns: Mapping[s
         sheet["tables"] = {**now.sheet["tables"], **parts}
         better = parse_entry(sheet, RUN, entry.id, folder, files)  # refused before it is written
         files.write_object(f"{folder}/{RUN.sheet}", sheet)
-        named = {RUN.sheet, USER_SHEET, *(str(table["file"]) for table in sheet["tables"].values())}
+        named = {str(table["file"]) for table in sheet["tables"].values()}
         for file in files.sizes(folder):
-            if file not in named:
+            if PART_FILE.fullmatch(file) and file not in named:  # other files are somebody's
                 files.remove(f"{folder}/{file}")
     return better
 

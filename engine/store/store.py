@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import duckdb
 import pyarrow as pa
 
-from engine.errors import DriftscopeError, StoreError, shown
+from engine.errors import DriftscopeError, StoreError, one_line, shown
 from engine.paths import DATA, USER_DATA
 from engine.store.columns import Kind
 from engine.store.entries import (
@@ -92,13 +92,15 @@ class Store:
             return self._seen[kind.folder]
         entries: dict[str, Entry] = {}
         damages: list[Damage] = []
+        notes: list[Damage] = []
         for files in self.locations:
             listing = read_entries(files, kind)
             damages += listing.damages
+            notes += listing.notes
             for entry in listing.entries:
                 entries.setdefault(entry.id, entry)
         in_order = sorted(entries.values(), key=lambda entry: (str(entry.row.get("created_at") or ""), entry.id))
-        merged = StoreListing(tuple(in_order), tuple(damages))
+        merged = StoreListing(tuple(in_order), tuple(damages), tuple(notes))
         if self._seen is not None:
             self._seen[kind.folder] = merged
         return merged
@@ -223,8 +225,15 @@ def damaged_parts(entry: Entry) -> list[Damage]:
     for name, part in entry.parts.items():
         try:
             with open_regular(entry.path(name)) as file:
-                if sha256_of(file) != part.sha256:
-                    damages.append(Damage(entry.path(name), "its bytes are not those that were written", entry.id))
+                is_whole = sha256_of(file) == part.sha256
+            if is_whole:
+                entry.check_columns(name)
+            else:
+                damages.append(Damage(entry.path(name), "its bytes are not those that were written", entry.id))
+        except pa.ArrowException as error:
+            damages.append(
+                Damage(entry.path(name), one_line(str(error)).removeprefix(f"{entry.path(name)}: "), entry.id)
+            )
         except OSError as error:
             damages.append(Damage(entry.path(name), f"it cannot be read ({error.strerror or error})", entry.id))
     return damages
@@ -243,7 +252,7 @@ def _files(by_kind: ByKind) -> set[tuple[str, str]]:
 
 def state_rows(store: Store) -> list[dict[str, Any]]:
     """Of each entry whether it is whole, damaged or unfinished, every byte of it read; its kind, id, place, and what is
-    wrong."""
+    wrong. A file that is no part of the store is a note."""
     rows: list[dict[str, Any]] = []
 
     def add(state: str, kind: Kind, id_: str | None, where: str, problem: str | None = None) -> None:
@@ -259,6 +268,8 @@ def state_rows(store: Store) -> list[dict[str, Any]]:
             for entry in listing.entries:
                 if all(damage.id != entry.id for damage in damages):
                     add("whole", kind, entry.id, entry.files.where)
+            for note in listing.notes:
+                add("note", kind, note.id, note.where, note.reason)
             for run in unfinished_runs(store.home) if kind is RUN else ():
                 done = "" if run.samples_done is None else f"{run.samples_done} of {run.samples or '?'} samples; "
                 add("unfinished", kind, run.run_id, store.home.where, done + run.state)

@@ -21,7 +21,7 @@ from engine.store.store import VARIABLE, Store
 from tests.cli import run, run_json
 from tests.engine.chem.pickles import embedded, references, write
 from tests.engine.store.reports.documents import document
-from tests.engine.store.stored_runs import add, begun, folder_of, ids, sheet_of, store_at, written
+from tests.engine.store.stored_runs import add, begun, folder_of, ids, retype, sheet_of, store_at, written
 
 
 @pytest.fixture(scope="module")
@@ -279,6 +279,16 @@ def test_damaged_samples_are_named_where_they_are_asked_for(tmp_path: Path, empt
     for command in (["judge"], ["export", "--sdf", "out.sdf"]):
         assert f"the samples of {row['run_id']} are damaged. `verify`" in run(*command, row["run_id"]).error
     assert not (tmp_path / "out.sdf").exists()
+
+
+def test_a_column_of_another_type_is_one_line_and_verify_names_it(store: Store) -> None:
+    retype(store, "samples", "passed", "20260108-exact")
+    for command in (["judge"], ["export"], ["evaluate"]):
+        line = run(*command, "20260108-exact").error
+        assert "samples" in line and "`verify` names" in line
+    problem = "its column passed has the type string, not bool"
+    (row,) = [row for row in json.loads(run("verify", "--json").out) if row["state"] == "damaged"]
+    assert (row["run_id"], row["what"]) == ("20260108-exact", problem)
 
 
 # --- references -------------------------------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -111,6 +113,21 @@ def ids(store: Store) -> list[str]:
 
 def staged(store: Store, run_id: str = "one") -> Path:
     return Path(store.home.path(f"staging/{run_id}"))
+
+
+def retype(store: Store, table: str, column: str, run_id: str = "one") -> None:
+    """The file with another type of this column, and the sheet with the file's new size and sums."""
+    sheet = json.loads(sheet_of(store, run_id).read_text())
+    path = folder_of(store, run_id) / sheet["tables"][table]["file"]
+    rows = pq.read_table(path, partitioning=None)
+    values = rows[column].to_pylist()
+    other: Any = range(len(values))
+    if rows.schema.field(column).type != pa.string():
+        other = [None if value is None else str(value) for value in values]
+    pq.write_table(rows.set_column(rows.column_names.index(column), column, pa.array(other)), path)
+    content = path.read_bytes()
+    sheet["tables"][table] |= {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    sheet_of(store, run_id).write_text(json.dumps(sheet))
 
 
 def assert_whole(store: Store) -> None:

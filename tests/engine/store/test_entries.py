@@ -20,7 +20,8 @@ from engine.store.columns import VERSION
 from engine.store.entries import Damage, StoreListing, entry_folder
 from engine.store.files import Files
 from engine.store.schema import RUN
-from engine.store.store import Store, damaged_parts
+from engine.store.staging import rewrite_run
+from engine.store.store import Store, damaged_parts, state_rows
 from tests.engine.store.stored_runs import folder_of, ids, named, sheet_of, store_at, written
 from tests.strategies import damaged, seeds
 from tests.support import sized
@@ -163,7 +164,6 @@ PARTS: dict[str, tuple[Damaging, dict[str, str]]] = {
         lambda folder: list(map(Path.unlink, folder.glob("*.parquet"))),
         {f"{name}.parquet": "it is missing" for name in ("samples", "blocks", "steps")},
     ),
-    "foreign": (content(b"mine", "thesis.txt"), {"thesis.txt": "run.json does not name it"}),
     "user text": (content(b"{", "user.json"), {"user.json": USER}),
     "user type": (content(b'{"label": 5}', "user.json"), {"user.json": "$.label"}),
 }
@@ -191,11 +191,30 @@ def test_foreign_things_beside_the_runs_are_named(store: Store) -> None:
     names = ["one", "run_id=", "run_id=a b", "run_id=é", "RUN_ID=one", "a\nb\x1b[31m"]
     for name in names:
         (runs / name).mkdir()
-    (runs / "samples.parquet").touch()
+    (runs / "Thumbs.db").touch()
     (runs / ".hidden").touch()
     reason = "it is not named run_id=<id>, so it is not of this store"
-    assert named(store) == {f"runs/{n}": reason for n in names} | {"runs/samples.parquet": "it is no folder of runs"}
+    assert named(store) == {f"runs/{n}": reason for n in names}
+    assert [(note.where, note.reason) for note in store.listing().notes] == [
+        (str(runs / "Thumbs.db"), "it is no folder of runs")
+    ]
     assert ids(store) == ["one", "other"]
+
+
+def test_files_of_other_programs_in_a_run_are_notes_and_stay(store: Store) -> None:
+    """The bug: `verify` called a run damaged in whose folder a file manager or a synchronised disk had put a file, and
+    `judge` removed that file."""
+    folder = folder_of(store)
+    foreign, left = ("Thumbs.db", "samples (conflicted copy).parquet", "user 2.json"), "samples-0123abcd.parquet"
+    for name in (*foreign, left):
+        content(b"mine", name)(folder)
+    assert named(store) == {}
+    assert [Path(note.where).name for note in store.listing().notes] == sorted([*foreign, left])
+    states = [(row["state"], row["id"]) for row in state_rows(store) if row["kind"] == "runs"]
+    assert states == [("whole", "one"), ("whole", "other"), *[("note", "one")] * 4]
+    entry = store.entry("one")
+    rewrite_run(entry, {"samples": entry.read("samples")}, {})
+    assert [Path(note.where).name for note in store.listing().notes] == sorted(foreign)
 
 
 def test_a_run_behind_a_link_is_served(store: Store, tmp_path_factory: pytest.TempPathFactory) -> None:

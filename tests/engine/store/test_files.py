@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -131,18 +130,38 @@ def test_a_link_is_removed_and_not_what_it_points_to(tmp_path: Path) -> None:
 
 def test_a_folder_is_out_of_sight_before_its_first_file_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = Files(tmp_path)
-    files.write("runs/run_id=x/run.json", b"")
+    for name in "ab":
+        files.write(f"runs/run_id=x/{name}", b"")
     with monkeypatch.context() as patch:
         patch.setattr(os, "rename", failing(errno.ENOENT))
         files.remove("runs/run_id=x")  # another process took it away first
-    monkeypatch.setattr(shutil, "rmtree", failing(errno.EIO))
-    with pytest.raises(StoreError, match="Input/output error"):
+    unlink, allowed = os.unlink, iter([True])
+
+    def once(path: Any, **more: Any) -> None:
+        assert files.folders("runs") == []
+        if not next(allowed, False):
+            failing(errno.EIO)()
+        unlink(path, **more)
+
+    monkeypatch.setattr(os, "unlink", once)
+    with pytest.raises(StoreError, match=r"x' cannot be removed \(Input/output error\): some of it is removed"):
         files.remove("runs/run_id=x")
     (hidden,) = files.folders(ASIDE)
     assert files.folders("runs") == [] and hidden.startswith("_removed-")
     monkeypatch.undo()
     files.remove(f"{ASIDE}/{hidden}")
     assert everything(tmp_path) == ["runs", ASIDE]
+
+
+def test_a_folder_that_the_disk_does_not_let_go_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bug: a run that could not be removed was hidden all the same."""
+    files = Files(tmp_path)
+    for name in "ab":
+        files.write(f"runs/run_id=x/{name}", b"")
+    monkeypatch.setattr(os, "unlink", failing(errno.EPERM))
+    with pytest.raises(StoreError, match=r"x' cannot be removed \(Operation not permitted\): it is kept\. Make room"):
+        files.remove("runs/run_id=x")
+    assert (files.folders("runs"), files.sizes("runs/run_id=x")) == (["run_id=x"], {"a": 0, "b": 0})
 
 
 def test_two_processes_remove_the_same_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

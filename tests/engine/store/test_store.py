@@ -17,10 +17,10 @@ import pytest
 from engine.errors import StoreError
 from engine.paths import DATA
 from engine.store import store as store_module
-from engine.store.columns import Kind
+from engine.store.columns import Kind, Table
 from engine.store.entries import Entry
 from engine.store.files import Files
-from engine.store.schema import RUN
+from engine.store.schema import BLOCKS, RUN, SAMPLES
 from engine.store.store import (
     Store,
     damaged_parts,
@@ -33,7 +33,7 @@ from engine.store.store import (
 )
 from engine.store.views import connect
 from tests.engine.store.faults import Fault, raising
-from tests.engine.store.stored_runs import add, begun, folder_of, ids, named, published, written
+from tests.engine.store.stored_runs import add, begun, folder_of, ids, named, published, retype, written
 from tests.support import ROOT
 
 # --- its places ---------------------------------------------------------------------------------------------------
@@ -116,6 +116,9 @@ def test_a_place_of_any_name(tmp_path: Path, whole: Path, name: str) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
+READ_ONLY = r"cannot be (written: Read-only file system\.|removed \(Read-only file system\): it is kept\.) .*room"
+
+
 def test_a_store_that_cannot_be_written_is_read_all_the_same(store: Store) -> None:
     """As root no right is missing and no disk read-only, so the calls of the system say so here."""
     before = sorted(path.name for path in Path(store.home.where).rglob("*"))
@@ -127,7 +130,7 @@ def test_a_store_that_cannot_be_written_is_read_all_the_same(store: Store) -> No
             lambda: store.annotate("one", label="x"),
             lambda: store.remove("one"),
         ):
-            with pytest.raises(StoreError, match=r"cannot be written: Read-only file system\. .*(place|room) "):
+            with pytest.raises(StoreError, match=READ_ONLY):
                 change()
     assert sorted(path.name for path in Path(store.home.where).rglob("*")) == before
     assert (ids(store), named(store)) == (["one", "other"], {})
@@ -245,6 +248,23 @@ def test_a_column_whose_name_is_no_text(store: Store) -> None:
     path = folder_of(store) / "samples.parquet"
     path.write_bytes(path.read_bytes().replace(b"generation", b"generatio" + bytes([ord("n") ^ 0x80])))
     assert {row["run_id"] for row in store.rows("SELECT * FROM samples")} == {"other"}
+
+
+@pytest.mark.parametrize("table", [SAMPLES, BLOCKS])
+def test_a_column_of_another_type_is_damage(store: Store, whole: Path, table: Table) -> None:
+    """The bug: `verify` called the run whole, and what read the column ended unforeseen and pointed to `verify`."""
+    for column in table:
+        retype(store, table.name, column.name)
+        (damage,) = damaged_parts(store.entry("one"))
+        assert damage.where == str(folder_of(store) / f"{table.name}.parquet")
+        assert damage.reason.startswith(f"its column {column.name} has the type ")
+        assert damage.reason.endswith(f", not {column.type}")
+        assert store.rows(f"SELECT DISTINCT run_id FROM {table.name}") == [{"run_id": "other"}]
+        with pytest.raises(StoreError, match=f"its column {column.name} has the type"):
+            store.entry("one").read(table.name, ["run_id"])
+        shutil.rmtree(folder_of(store))
+        shutil.copytree(whole / "runs/run_id=one", folder_of(store))
+    assert damaged_parts(store.entry("one")) == []
 
 
 def test_runs_that_are_removed_while_they_are_read(store: Store, caplog: pytest.LogCaptureFixture) -> None:
