@@ -130,7 +130,10 @@ demo: $(RUN) $(PREPARED)
 	@$(PY) -m tools.reported --into data/demo
 	@$(PY) -m engine run $(DEMO_RUNS)
 	@$(PY) -m engine run $(DEMO_PLAIN)
-	@for run in data/demo/runs/run_id=2*; do $(PY) -m engine cost-of-lp "$${run#*run_id=}" --samples 16 --store data/demo || exit 1; done
+	@for run in data/demo/runs/run_id=2*; do run="$${run#*run_id=}"; \
+	  $(PY) -m engine cost-of-lp "$$run" --samples 16 --store data/demo && \
+	  $(PY) -m engine explain "$$run" --store data/demo || exit 1; \
+	done
 	@$(MAKE) --no-print-directory demo-coverage demo-traces demo-logs
 
 # RMSDs of the runs' conformers, of which Compare's Coverage and `evaluate` compute COV and MAT at once.

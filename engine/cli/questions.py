@@ -1,5 +1,6 @@
 """Questions from a terminal: ``ask`` has all that the pages answer; the others are older names for some, with JSON keys
-that scripts rely on. ``evaluate``, ``judge``, ``cost-of-lp`` and ``advise --probe`` first compute what is missing.
+that scripts rely on. ``evaluate``, ``judge``, ``explain``, ``cost-of-lp`` and ``advise --probe`` first compute what is
+missing.
 """
 
 from __future__ import annotations
@@ -295,6 +296,32 @@ def judge(
         cli.note(unfinished)
     about = {"run_id": judged.entry.id, "stored": judged.is_stored}
     return io.show(about | judged.columns | judged.rates() | {"samples": judged.samples()})
+
+
+@cli.command(app, "explain")
+def explain(
+    io: cli.Io,
+    progress: cli.Progress,
+    run_id: str = cli.RUN_ID,
+    worst: int = cli.option(4, "samples, in Drift's order", of=cli.most(100_000, 0)),
+    batch_size: int = cli.option(8, "samples that are scored at once", of=cli.most(4_096)),
+    device: str = cli.option("auto", "auto (a GPU if there is one), cpu, cuda, mps"),
+    threads: int | None = cli.THREADS,
+) -> int:
+    """store what explains a run's damage: how cut blocks would have gone on, and the worst samples' token probabilities
+
+    The run's model reads the stored tokens. A cut block whose continuation is its own text lost nothing, and is
+    counted so. Figures over samples, such as log w, are not made of samples that were chosen as the worst.
+    """
+    from engine.jobs.scoring import explain_run
+    from engine.models.devices import set_threads
+
+    set_threads(threads)
+    how = {"worst": worst, "device": device, "batch_size": batch_size}
+    explained = worked(io, progress, "samples scored", explain_run, io.opened(), run_id, **how)
+    row = {"run_id": explained.entry.id, "samples_scored": explained.samples, "blocks_continued": explained.continued}
+    changed = {} if explained.recounted is None else dict(explained.recounted.changed)
+    return io.show(row | {"cut_blocks": explained.entry.row.get("cut_blocks"), "changed": changed})
 
 
 @cli.command(app, "cost-of-lp")

@@ -74,7 +74,8 @@ def recount_run(store: Store, run_id: str, continued: Mapping[tuple[int, int], s
     else:
         again = _of_ids(run, stored)
     tables, sums = _written(entry.id, again)
-    columns |= {name: sums.get(name) for name in COUNTS} | {"counted_by": RULES}
+    known = [name for name in COUNTS if name in sums or entry.row.get(name) is not None]
+    columns |= {name: sums.get(name) for name in known} | {"counted_by": RULES}
     if entry.row.get("judged"):
         columns["usable"] = sums["usable"]
     tables = {name: table for name, table in tables.items() if not table.equals(entry.read(name))}

@@ -7,7 +7,7 @@ blocks. A whole run is scored by its own model alone; the rows become its kept s
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,8 @@ from engine.chem.smiles import parse_written
 from engine.decode.plan import Plan
 from engine.errors import ModelError, RunError
 from engine.inspection.lp_cost import RunCost, cost_of_run, cost_of_steps
+from engine.inspection.molecules import sample_table
+from engine.inspection.recount import Recounted, recount_run
 from engine.inspection.runs import run_facts
 from engine.inspection.sample import BlockEstimate
 from engine.jobs.plan import ModelChoice, RunPlan
@@ -26,16 +28,30 @@ from engine.lp_records import NO_LP, lp_record, split_cleanup
 from engine.models.registry import ModelEntry
 from engine.store.entries import Entry, without_samples
 from engine.store.sample_rows import step_rows
-from engine.store.schema import STEPS
+from engine.store.schema import SAMPLES, STEPS
 from engine.store.staging import rewrite_run
 from engine.store.store import Store
 
 if TYPE_CHECKING:
+    from engine.decode.continuation import Continuation, Cut
     from engine.decode.generation import Generation
+    from engine.models.loading import LoadedModel
 
 Steps = dict[int, dict[str, Any]]  # rows of the table, by position
-CANDIDATES, AT_ONCE = 10, 64
-"""Likely tokens that a page gets of a step, and samples of a run that are turned into rows together."""
+CANDIDATES, KEPT, AT_ONCE = 10, 5, 64
+"""Likely tokens that a page gets of a step, and that a run stores; samples that are turned into rows together."""
+_CUT = """
+SELECT sample_id, smiles, token_ids, list(block ORDER BY block) AS blocks
+FROM samples JOIN (SELECT sample_id, block FROM blocks
+    WHERE run_id = $run AND list_contains(kinds, 'cut') AND continued_text IS NULL) USING (sample_id)
+WHERE run_id = $run AND len(token_ids) > 0 GROUP BY ALL ORDER BY smiles, sample_id
+"""
+_WITHOUT_STEPS = """
+SELECT sample_id, smiles, token_ids, forced FROM samples
+WHERE run_id = $run AND len(token_ids) > 0 AND list_contains($ids, sample_id)
+  AND sample_id NOT IN (SELECT sample_id FROM steps WHERE run_id = $run)
+ORDER BY smiles, sample_id
+"""
 _UNKNOWN = """
 SELECT sample_id, smiles, token_ids, forced FROM samples
 WHERE run_id = $run AND len(token_ids) > 0 AND ($most = 0 OR sample_id < $most)
@@ -72,23 +88,12 @@ def costs_work(question: Question, blocks: Collection[int]) -> Work[dict[int, Bl
     """How the model would have continued those of the cut ``blocks`` that can be continued."""
 
     def work(job: Job[dict[int, BlockEstimate]]) -> dict[int, BlockEstimate]:
-        from engine.decode.continuation import continue_blocks, cuts_of
-        from engine.decode.fast import FastBackend
-        from engine.lp.constraint import end_of
-        from engine.lp.exact import ExactConstraint
-
         generation = _generation_of(question, job)
-        loaded = generation.loaded
         job.say("continuing the cut blocks")
-        stored = generation.stored(0, question.token_ids)
-        cuts = cuts_of(generation.constraint, generation.molecules[0], stored, blocks)
-        exact = ExactConstraint(loaded.tokenizer, generation.form, loaded.vocab_rows)
-        backend = FastBackend(loaded.model, exact, end_of(loaded.tokenizer), loaded.tokenizer.vocab_size)
-        continuations = continue_blocks(backend, exact, loaded.tokenizer, cuts)
+        (estimates,) = _continued(generation, [0], [{"token_ids": question.token_ids, "blocks": blocks}])
         return {
-            cut.block: BlockEstimate(estimate.text, estimate.needed, estimate.digits_lost, estimate.displacement_ang)
-            for cut, estimate in zip(cuts, continuations, strict=True)
-            if estimate is not None
+            block: BlockEstimate(estimate.text, estimate.needed, estimate.digits_lost, estimate.displacement_ang)
+            for block, estimate in estimates.items()
         }
 
     return work
@@ -105,6 +110,27 @@ def _generation_of(question: Question, job: Job[Any]) -> Generation:
         problem = f"the sample was written with the tokenizer {question.tokenizer}, but {loaded.entry.name} has "
         raise ModelError(problem + loaded.tokenizer.name, "Choose a model with the same tokenizer")
     return Generation(loaded, [parse_written(question.smiles)], question.plan)
+
+
+def _continued(
+    generation: Generation, indices: Sequence[int], samples: Sequence[Mapping[str, Any]]
+) -> list[dict[int, Continuation]]:
+    """Of samples of the molecules with these indices, the continuations of those of their ``blocks`` that have one."""
+    from engine.decode.continuation import continue_blocks, cuts_of
+    from engine.decode.fast import FastBackend
+    from engine.lp.constraint import end_of
+    from engine.lp.exact import ExactConstraint
+
+    loaded = generation.loaded
+    by_sample: list[list[Cut]] = []
+    for index, sample in zip(indices, samples, strict=True):
+        stored = generation.stored(index, sample["token_ids"])
+        by_sample.append(cuts_of(generation.constraint, generation.molecules[index], stored, sample["blocks"]))
+    exact = ExactConstraint(loaded.tokenizer, generation.form, loaded.vocab_rows)
+    backend = FastBackend(loaded.model, exact, end_of(loaded.tokenizer), loaded.tokenizer.vocab_size)
+    estimates = iter(continue_blocks(backend, exact, loaded.tokenizer, [cut for cuts in by_sample for cut in cuts]))
+    known = [[(cut.block, next(estimates)) for cut in cuts] for cuts in by_sample]
+    return [{block: estimate for block, estimate in blocks if estimate is not None} for blocks in known]
 
 
 def _steps_of(
@@ -149,7 +175,6 @@ def score_run(
     progress: Callable[[int, int], None] = lambda done, samples: None,
 ) -> ScoredRun:
     """Score the run's samples with unknown chances, the first ``most`` of all; 0: all. None may be left."""
-    from engine.decode.generation import Generation
     from engine.models.loading import load_model
 
     entry = store.entry(run_id)
@@ -171,16 +196,13 @@ def score_run(
     kept = stored.filter(is_scored).select(["sample_id", "pos", "top_k"]).to_pylist()
     likely = {(row["sample_id"], row["pos"]): row["top_k"] for row in kept}
     loaded, tables, seconds = load_model(model, device), [stored.filter(pc.invert(is_scored))], 0.0
-    for start in range(0, len(waiting), AT_ONCE):
-        some = waiting[start : start + AT_ONCE]
-        smiles = list(dict.fromkeys(sample["smiles"] for sample in some))
-        generation = Generation(loaded, list(map(parse_written, smiles)), plan)
-        indices = [smiles.index(sample["smiles"]) for sample in some]
+    done = 0
+    for some, generation, indices in _at_once(waiting, loaded, plan):
         rows, took_s = _steps_of(generation, indices, some, candidates=0, sampling=plan.sampling, batch_size=batch_size)
         rows = [row | {"run_id": entry.id, "top_k": likely.get((row["sample_id"], row["pos"]), [])} for row in rows]
         tables.append(STEPS.rows(rows))
         seconds += took_s
-        progress(start + len(some), len(waiting))
+        progress(done := done + len(some), len(waiting))
     steps = pa.concat_tables(tables).sort_by([("sample_id", "ascending"), ("pos", "ascending")])
     figures = (len(waiting), sum(len(sample["token_ids"]) for sample in waiting), seconds)
     if entry.files is not store.home:
@@ -189,6 +211,68 @@ def score_run(
     entry = rewrite_run(entry, {STEPS.name: steps}, {})
     store = store.snapshot()
     return ScoredRun(entry, cost_of_run(store, run_facts(store, entry.id)), *figures, is_stored=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedRun:
+    """``samples`` were scored, ``continued`` cut blocks have continuations now."""
+
+    entry: Entry
+    samples: int
+    continued: int
+    recounted: Recounted | None
+
+
+def explain_run(
+    store: Store,
+    run_id: str,
+    *,
+    worst: int = 4,
+    device: str = "auto",
+    batch_size: int = 8,
+    progress: Callable[[int, int], None] = lambda done, samples: None,
+) -> ExplainedRun:
+    """Store what the inspector's two buttons compute: how the model would have finished the cut blocks of a run, whose
+    kinds are then counted again, and token probabilities of its worst samples. The latter are no sample of the run, so
+    they are stored without what figures over samples are made of, such as log w."""
+    from engine.models.loading import load_model
+
+    entry = store.writable(run_id)
+    if SAMPLES.name not in entry.parts:
+        raise without_samples(entry, "score")
+    plan, model = _plan_of(entry)
+    loaded, cut = load_model(model, device), store.table(_CUT, {"run": entry.id}, of=[entry.id]).to_pylist()
+    texts: dict[tuple[int, int], str] = {}
+    for some, generation, indices in _at_once(cut, loaded, plan):
+        for sample, estimates in zip(some, _continued(generation, indices, some), strict=True):
+            texts |= {(sample["sample_id"], block): estimate.text for block, estimate in estimates.items()}
+        progress(len(texts), len(texts))
+    recounted = recount_run(store, entry.id, texts) if texts else None
+    entry = (store := store.snapshot()).entry(entry.id)
+    order = sample_table(store, [entry.id], is_worst_first=True)["sample_id"].to_pylist()[:worst]
+    waiting = store.table(_WITHOUT_STEPS, {"run": entry.id, "ids": order}, of=[entry.id]).to_pylist()
+    tables = [entry.read(STEPS.name).cast(STEPS.schema)] if STEPS.name in entry.parts else []
+    for some, generation, indices in _at_once(waiting, loaded, plan):
+        rows, _ = _steps_of(generation, indices, some, candidates=KEPT, batch_size=batch_size, between=lambda: None)
+        tables.append(STEPS.rows([row | {"run_id": entry.id} for row in rows]))
+        progress(len(waiting), len(waiting))
+    if waiting:
+        steps = pa.concat_tables(tables).sort_by([("sample_id", "ascending"), ("pos", "ascending")])
+        entry = rewrite_run(entry, {STEPS.name: steps}, {})
+    return ExplainedRun(entry, len(waiting), len(texts), recounted)
+
+
+def _at_once(
+    samples: Sequence[dict[str, Any]], loaded: LoadedModel, plan: Plan
+) -> Iterator[tuple[Sequence[dict[str, Any]], Generation, list[int]]]:
+    """Samples in parts, each with a generation of its molecules and the index of each sample's."""
+    from engine.decode.generation import Generation
+
+    for start in range(0, len(samples), AT_ONCE):
+        some = samples[start : start + AT_ONCE]
+        smiles = list(dict.fromkeys(sample["smiles"] for sample in some))
+        indices = [smiles.index(sample["smiles"]) for sample in some]
+        yield some, Generation(loaded, list(map(parse_written, smiles)), plan), indices
 
 
 def _plan_of(entry: Entry) -> tuple[Plan, ModelEntry]:

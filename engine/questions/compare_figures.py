@@ -80,6 +80,8 @@ SETUP = (
     "tokenizer", "backend", "sampling", "device", "threads", "dtype", "batch_size", "placeholder", "descriptors",
     "guard", "generations", "judged_with", "rmsd",
 )  # fmt: skip
+CONTINUED = """SELECT DISTINCT run_id FROM blocks
+WHERE list_contains($runs, run_id) AND continued_text IS NOT NULL"""
 
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
@@ -307,6 +309,7 @@ def notes(store: Store, entries: Sequence[Entry], names: dict[str, str]) -> list
         lines.append(f"{listed(several)}: several answers per molecule, so the pass rate's own interval is too narrow.")
     if any(has_samples(entry) for entry in entries[1:]):
         lines.append(TIME_CAUTION)
+    lines += cut_notes(store, entries, names)
     if entries[1:]:
         lines += size_notes([entry for entry in entries if has_samples(entry)])
     for entry in entries:
@@ -316,6 +319,20 @@ def notes(store: Store, entries: Sequence[Entry], names: dict[str, str]) -> list
         elif cost is not None and entry.row.get("lp") not in (None, "", NO_LP):
             lines.append(f"{cost.short_words(str(entry.row['lp']))}.")
     return list(dict.fromkeys(lines))
+
+
+def cut_notes(store: Store, entries: Sequence[Entry], names: dict[str, str]) -> list[str]:
+    """Cut blocks are counted by the model's mass until the run has continuations, which find fewer."""
+    with_cuts = [entry.id for entry in entries if entry.row.get("cut_blocks")]
+    continued = {row["run_id"] for row in store.rows(CONTINUED, {"runs": with_cuts})} if with_cuts[1:] else set()
+    by_mass = [run_id for run_id in with_cuts if run_id not in continued]
+    if not continued or not by_mass:
+        return []
+    by_text = listed([names[run_id] for run_id in with_cuts if run_id in continued])
+    words = (
+        f"Cut blocks of {listed([names[run_id] for run_id in by_mass])} are counted by the model's mass alone, those of"
+    )
+    return [f"{words} {by_text} by what it would have written, which are fewer: `explain {by_mass[0]}`."]
 
 
 def size_notes(entries: Sequence[Entry]) -> list[str]:

@@ -52,7 +52,10 @@ CHARTS = (
 )  # fmt: skip
 TABLES = ("main",)
 SQL = f"""
-WITH chosen AS (SELECT DISTINCT sample_id FROM steps WHERE run_id = $run ORDER BY sample_id LIMIT {MOST_SAMPLES}),
+WITH chosen AS (SELECT sample_id FROM steps WHERE run_id = $run GROUP BY sample_id
+                -- those of the worst samples alone have no ln_q where others do: they stand for no run
+                QUALIFY bool_or(ln_q IS NOT NULL) = max(bool_or(ln_q IS NOT NULL)) OVER ()
+                ORDER BY sample_id LIMIT {MOST_SAMPLES}),
      lengths AS (SELECT sample_id, max(pos) + 1 AS length FROM steps WHERE run_id = $run GROUP BY ALL)
 SELECT sample_id, coalesce(forced, FALSE) AS forced, least(10 * pos // length, 9)::INT AS tenth,
        CASE WHEN NOT coalesce(forced, FALSE) THEN coalesce(rule, '')

@@ -198,9 +198,10 @@ FORMER_COUNTS = "(former counts)"
 
 def has_former_counts(entry: Entry) -> bool:
     """Whether its kinds of blocks, and of an import its descriptors, were found by former rules. They are not compared
-    unmarked, and ``verify --recount`` finds them again. Where the model closes its blocks, rules agree."""
-    is_current = entry.row.get("counted_by") == RULES or BLOCKS.name not in entry.sheet.get("tables", ())
-    return not is_current and stored_lp(entry.row.get("lp")).closed_by != "model"
+    unmarked, and ``verify --recount`` finds them again. Rules agree on a measured run whose model closes its blocks."""
+    if entry.row.get("counted_by") == RULES or BLOCKS.name not in entry.sheet.get("tables", ()):
+        return False
+    return entry.row["origin"] == "imported" or stored_lp(entry.row.get("lp")).closed_by != "model"
 
 
 def number_format_of(entry: Entry) -> NumberFormat | None:

@@ -215,7 +215,7 @@ def _off_words(block: Row, damage: Damage, off: float | None, *, is_estimate: bo
     if off is not None:
         return f": ≈ {angstrom(off)} off." if is_estimate else f": {angstrom(off)} off by the group's reader."
     if why_not_taken(block["text"] or ""):
-        return ", which no reader takes."
+        return ", which no reader takes." if damage == "junk" else "; no reader takes it."
     return ", but the group's reader takes three numbers." if damage == "junk" else "."
 
 
@@ -231,7 +231,7 @@ def _cut_words(block: Row, given: int | None, estimate: BlockEstimate | None) ->
     if estimate is not None and estimate.text == block["text"]:
         return f"{ended or 'it was closed by force'}, and so would the model have: nothing is lost"
     if missing:
-        words = f"{missing}: {ended}" if ended else missing
+        words = f"{missing}, since {ended}" if ended else missing
     else:
         words = f"{ended}, before the number did" if ended else "its last number ends before its last digits"
     return words if estimate is None else f"{words}; the model would have written {quoted(estimate.text)}"

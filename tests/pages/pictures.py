@@ -31,7 +31,7 @@ class Picture(NamedTuple):
 
 LOST_THIRD = "evidence?view=The+lost+third&lost_third_model=demo-qwen-fixed"
 PICTURES = {
-    "drift": Picture("drift?run=demo-qwen-final-group-v2.1&sample=0&atom=3", 1000, "Atom by atom", "Molecules"),
+    "drift": Picture("drift?run=demo-llama-final-group-v2.1&sample=30&atom=7", 1000, "Atom by atom", "Molecules"),
     "compare": Picture("compare", 1150, "All figures", "Side by side"),
     "profiles": Picture("profiles", 1000, "Where does", "Families"),
     "logits": Picture("logits?view=Health", 1150, "Data", "Health"),

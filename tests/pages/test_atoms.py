@@ -45,7 +45,7 @@ def test_the_worst_atom_comes_first_with_its_sentence() -> None:
     )
     assert inspected.alignment is not None
     assert "".join(inspected.alignment.rows[column].piece for column in worst[0].columns) == "]<0.0,0.0,0.0)[C@H+1.48>["
-    assert {row.atom for row in rows if row.damage == "cut"} == {0, 2}
+    assert not [row for row in rows if row.damage == "cut"], "the model would have ended atoms 0 and 2 as the LP did"
     assert [row.name for row in rows if row.damage == "unlikely"] == ["NH"]
 
 
@@ -59,7 +59,8 @@ def test_a_sound_text_has_a_row_an_atom_and_no_damage(lp: str) -> None:
 def test_a_cut_says_what_the_model_would_have_written() -> None:
     inspected, _ = demo()
     estimates = {0: BlockEstimate("-0.4533,-3.6358,0.6294", 21, 1, 0.0004)}
-    rows = atom_rows(inspected.alignment, inspected.molecule.elements, inspected.blocks, {}, estimates)
+    blocks = [{**block, "kinds": ["cut"]} for block in inspected.blocks]
+    rows = atom_rows(inspected.alignment, inspected.molecule.elements, blocks, {}, estimates)
     assert (rows[0].off_ang, rows[0].is_estimate) == (0.0004, True)
     assert "would have written `-0.4533,-3.6358,0.6294`: ≈ 0.0004 Å off." in rows[0].words
 
@@ -67,10 +68,10 @@ def test_a_cut_says_what_the_model_would_have_written() -> None:
 @pytest.mark.parametrize(
     ("block", "lp", "damage", "words"),
     [
-        ("2.5467,-0.213,", "unknown", "cut", "z is missing, which no reader takes."),
+        ("2.5467,-0.213,", "unknown", "cut", "z is missing; no reader takes it."),
         ("2.5467,-0.213,", "none", "junk", "z is missing, which no reader takes."),
-        ("2.5467,-0.213", "none", "missing", "z is missing, which no reader takes."),
-        ("2.5467", "unknown", "cut", "y and z are missing, which no reader takes."),
+        ("2.5467,-0.213", "none", "missing", "z is missing; no reader takes it."),
+        ("2.5467", "unknown", "cut", "y and z are missing; no reader takes it."),
         ("2.5467,-0.213,1.", "unknown", "cut", "its last number ends before its last digits."),
         ("2.5467,-0.213abc,1.5", "none", "junk", "its numbers take 16 of 20 tokens. `abc` stands between them: 0.00 Å"),
         ("x2.5467,-0.213,1.5", "none", "junk", "its numbers take 16 of 20 tokens. `x` stands before them: 0.00 Å"),
@@ -90,9 +91,15 @@ def test_a_cut_of_a_position_lp_names_the_axis_or_that_nothing_is_lost() -> None
         None, inspected.molecule.elements, [{**block, **other}], {}, estimates
     )[0]
     missing = of(text="-0.4533,-3.6358,", kinds=["trailing_mark", "missing_z", "cut"], z=None)
-    assert (missing.damage, missing.words) == ("cut", "C, atom 0: z is missing, which no reader takes.")
+    assert (missing.damage, missing.words) == ("cut", "C, atom 0: z is missing; no reader takes it.")
     same = of({0: BlockEstimate(block["text"], 20, 0, 0.0)}, kinds=["cut"])
     assert same.words.endswith("so would the model have: nothing is lost.") and same.is_quiet
+
+
+def test_a_cut_axis_is_named_with_the_template_that_ended() -> None:
+    _, rows = demo(9, "group-v4.3", "llama")
+    (first, *_) = [row.words for row in rows if row.damage == "cut"]
+    assert first == "O, atom 0: z is missing, since the template ended after 11 tokens; no reader takes it."
 
 
 def test_damage_of_next_to_nothing_is_quieter_than_what_moves_an_atom() -> None:

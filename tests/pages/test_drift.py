@@ -17,7 +17,7 @@ from engine.store.store import Store, temporary_files
 from pages._drift import files, molecules
 from pages._drift.molecules import FOLD
 from pages._drift.state import OTHER_READER
-from pages._kit.atoms import atom_rows
+from pages._kit.atoms import atom_rows, worst_first
 from pages._shared.components.molecule2d import picked_atom
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
 from tests.engine.store.stored_runs import store_at
@@ -37,6 +37,7 @@ from tests.pages.drift_stores import (
     with_demo,
 )
 from tests.service_harness import ended
+from tests.support import ROOT
 
 QWEN_JUNK, GUARDED = (demo_run("qwen", lp) for lp in ("group-v2.1", "guarded"))
 
@@ -181,9 +182,8 @@ def test_the_table_is_one_line_until_it_is_opened() -> None:
 # --- one molecule -------------------------------------------------------------------------------------------------
 
 
-def test_the_worst_is_opened_whether_its_steps_were_kept_or_not() -> None:
+def test_the_worst_is_opened() -> None:
     worst = sample_table(DEMO_STORE, [QWEN_JUNK], is_worst_first=True)
-    assert len(set(worst["has_steps"].to_pylist())) == 2 and not worst["has_steps"][0].as_py()
     app = opened(run=QWEN_JUNK)
     first = worst.slice(0, 1).to_pylist()[0]
     assert first["lost_ang"] == max(ang for ang in worst["lost_ang"].to_pylist() if ang is not None)
@@ -294,6 +294,17 @@ def test_the_group_readers_conformer_is_measured_offered_and_downloaded() -> Non
     record = files.sdf_of_one(inspection, by_group=True)
     assert "misread_most_ang" in record and f"{MISREAD_ANG:.4f}" in record and record != files.sdf_of_one(inspection)
     assert files.sdf_of_one(inspect_sample(DEMO_STORE, WITH_JUNK, REFUSED), by_group=True) == ""
+
+
+@pytest.mark.parametrize("run", [WITH_JUNK, QWEN_JUNK])
+def test_the_first_molecule_says_why_without_a_click(run: str) -> None:
+    app = opened(run=run)
+    assert "probabilities by the run" in strip(app)
+    first = inspect_sample(DEMO_STORE, run, shown(app)["sample"])
+    rows = atom_rows(first.alignment, first.molecule.elements, first.blocks, first.steps, first.estimates)
+    words = worst_first(rows)[0].words
+    assert "The model wanted" in words and "which the LP forbids" in words
+    assert run != WITH_JUNK or words in " ".join((ROOT / "README.md").read_text("utf-8").split())
 
 
 # --- scoring with a model, and the other sections -----------------------------------------------------------------

@@ -82,7 +82,8 @@ def block_section(rates: Sequence[Rates], command: str) -> Iterator[str]:
     yield (
         "The same held-out molecules, each asked once under each LP: preset qwen3, seed 0, each LP's own placeholder. "
         "*Letters* and *not numeric* are the reports' two ways to count junk. *Cut*: the LP closed the block while "
-        "more than half of the model's mass wanted to go on, or a number is missing or incomplete."
+        "more than half of the model's mass wanted to go on and z had decimals left, or a number is missing or "
+        "incomplete."
     )
     yield ""
     head = ("LP", "passed", "decodes", "clean", "blocks", "letters", "not numeric", "cut", "exact")

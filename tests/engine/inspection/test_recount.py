@@ -119,6 +119,13 @@ def test_an_import_is_read_again_from_the_file_that_it_keeps(tmp_path: Path) -> 
     assert again.changed["descriptors"] == ("plain", fresh.row["descriptors"])
 
 
+def test_an_import_without_an_lp_may_have_other_descriptors_too(tmp_path: Path) -> None:
+    store = store_at(tmp_path / "store")
+    fresh = import_report(store, file_of(tmp_path, document(logit_processor_enabled=False)))
+    assert fresh.row["lp"] == "none" and not has_former_counts(fresh)
+    assert has_former_counts(rewrite_run(fresh, {}, {"counted_by": None}))
+
+
 def test_whether_a_sample_is_usable_follows_and_its_molecules_verdict_stays(own: Store) -> None:
     entry = own.entry(EXACT)
     usable = entry.read(SAMPLES.name)["usable"].to_pylist()

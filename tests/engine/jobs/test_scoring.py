@@ -13,12 +13,15 @@ import pytest
 from engine.errors import RunError
 from engine.inspection.lp_cost import cost_of_run
 from engine.inspection.runs import run_facts
-from engine.jobs.scoring import score_run
+from engine.jobs.scoring import explain_run, score_run
+from engine.questions import ask
 from engine.store.entries import write_part
 from engine.store.files import Files
-from engine.store.store import Store
+from engine.store.schema import BLOCKS
+from engine.store.staging import rewrite_run
+from engine.store.store import DEMO, Store
 from tests.cli import run as run_command
-from tests.engine.inspection.made import sample_row, write_run
+from tests.engine.inspection.made import demo_run, sample_row, write_run
 from tests.engine.store.stored_runs import assert_whole, folder_of, store_at
 from tests.small_models import use_small_model
 
@@ -74,6 +77,46 @@ def test_what_is_scored_is_what_was_kept_and_stays(store: Store) -> None:
     assert_whole(store)
     second = score_run(store, run_id)
     assert (second.samples, second.cost) == (0, scored.cost)
+
+
+def test_what_explains_a_run_stands_for_no_figure_over_samples(store: Store) -> None:
+    run_id = only(store)
+    cost, overruled = cost_of_run(store, run_facts(store, run_id)), ask(store, "drift_lp", [run_id]).tables["main"]
+    before = store.rows("SELECT sample_id, pos, p_raw, ln_q, top_k FROM steps ORDER BY ALL")
+    explained = explain_run(store, run_id, worst=3)
+    store = store.snapshot()
+    steps = store.rows("SELECT sample_id, pos, p_raw, ln_q, top_k FROM steps ORDER BY ALL")
+    assert [row for row in steps if row["ln_q"] is not None] == before and explained.samples in (2, 3)
+    assert len({row["sample_id"] for row in steps}) == 1 + explained.samples
+    assert {len(row["top_k"]) for row in steps if row["ln_q"] is None} == {5}
+    assert cost_of_run(store, run_facts(store, run_id)) == cost
+    assert ask(store, "drift_lp", [run_id]).tables["main"] == overruled
+    assert_whole(store)
+    again = explain_run(store, run_id, worst=3)
+    assert (again.samples, again.continued, again.entry.parts) == (0, 0, explained.entry.parts)
+
+
+def test_cut_blocks_are_continued_and_counted_by_what_the_model_would_have_written(tmp_path: Path) -> None:
+    """Two samples of a run that ships forget their continuations, and get them back."""
+    run_id = demo_run("llama", "group-v2.1")
+    shutil.copytree(DEMO / f"runs/run_id={run_id}", tmp_path / f"runs/run_id={run_id}")
+    store = store_at(tmp_path)
+    entry = store.entry(run_id)
+    shipped = entry.read("blocks")
+    rows = shipped.to_pylist()
+    for row in rows:
+        if row["sample_id"] < 2 and row["continued_text"]:
+            row |= {"continued_text": None, "kinds": ["cut"]}
+    rewrite_run(entry, {"blocks": BLOCKS.rows(rows)}, {"cut_blocks": 99})
+    result = run_command("explain", run_id, "--worst", "0", "--threads", "1", "--json", "--store", str(tmp_path))
+    answer, again = result.document, store.snapshot().entry(run_id)
+    assert answer["blocks_continued"] >= 10 and answer["samples_scored"] == 0
+    assert (
+        again.read("blocks") == shipped and again.row["cut_blocks"] == entry.row["cut_blocks"] == answer["cut_blocks"]
+    )
+    continued = [row for row in shipped.to_pylist() if row["continued_text"]]
+    assert all(("cut" in row["kinds"]) == (row["text"] != row["continued_text"]) for row in continued)
+    assert all(row["continued_text"].startswith(row["text"]) for row in continued)
 
 
 def forget(store: Store, run_id: str) -> None:

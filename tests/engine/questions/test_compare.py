@@ -16,7 +16,7 @@ from engine.comparing.measures import BY_NAME, figure, rate, stated
 from engine.comparing.paired import Compared
 from engine.figures.statistics import Interval, wilson
 from engine.questions import KEYS, PAGES, QuestionError, ask, question_of
-from engine.questions.compare_figures import mark_of
+from engine.questions.compare_figures import cut_notes, mark_of
 from engine.questions.question import NeedsWork, answer_lines
 from engine.store.entries import Entry
 from engine.store.files import Files
@@ -37,6 +37,20 @@ def rows(key: str, ids: list[str], store: Store = DEMO_STORE, table: str = "main
 
 def figures(ids: list[str], store: Store = DEMO_STORE) -> dict[tuple[str, str], Row]:
     return {(row["measure"], row["run"]): row for row in rows("compare_figures", ids, store)}
+
+
+def test_cuts_that_are_counted_by_different_evidence_are_not_compared_unmarked(tmp_path: Path) -> None:
+    store = Store(Files(tmp_path))
+    for run_id, continued in (("by-mass", None), ("by-text", "1.0,2.0,3.01"), ("also-by-text", "1.0,2.0,3.01")):
+        blocks = [block_row(0, 0, kinds=["cut"], continued_text=continued)]
+        write_run(store, run_id, [sample_row(0, clean=False)], blocks, cut_blocks=1, label=run_id)
+    entries = store.listing().entries
+    names = {entry.id: entry.id for entry in entries}
+    alike = [entry for entry in entries if entry.id != "by-mass"]
+    assert cut_notes(store, alike, names) == [] == cut_notes(store, entries[:1], names)
+    (note,) = cut_notes(store, entries, names)
+    assert note.startswith("Cut blocks of by-mass are counted by the model's mass alone")
+    assert note.endswith("`explain by-mass`.")
 
 
 # --- every question ---------------------------------------------------------------------------------------------------

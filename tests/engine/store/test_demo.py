@@ -7,14 +7,15 @@ import json
 import pytest
 
 from engine.decode.log_recorder import ENGINE
+from engine.inspection.molecules import sample_table
 from engine.models.registry import load_registry
-from engine.store.entries import Entry
+from engine.store.entries import Entry, has_former_counts
 from engine.store.files import Files
 from engine.store.schema import LOGIT_LOG
 from engine.store.store import DEMO, Store, damaged_parts
 from tests.support import ROOT
 
-MOST_BYTES = 6 * 2**20
+MOST_BYTES = 6_500_000
 STORE = Store(Files(DEMO))
 
 
@@ -56,8 +57,28 @@ def test_it_is_of_the_models_and_the_schema_that_ship(measured: list[Entry]) -> 
 
 def test_sixteen_samples_of_each_keep_their_steps(measured: list[Entry]) -> None:
     counts = "count(DISTINCT sample_id) AS samples, count(*) - count(p_raw) AS unknown"
-    rows = STORE.rows(f"SELECT {counts} FROM steps GROUP BY run_id")
+    rows = STORE.rows(f"SELECT {counts} FROM steps WHERE ln_q IS NOT NULL GROUP BY run_id")
     assert [tuple(row.values()) for row in rows] == [(16, 0)] * len(measured)
+
+
+def test_the_worst_samples_of_each_say_why(measured: list[Entry]) -> None:
+    """Drift shows them first: without their steps a sentence could not say what the model wanted."""
+    for entry in measured:
+        worst = sample_table(STORE, [entry.id], is_worst_first=True).slice(0, 4)
+        assert worst["has_steps"].to_pylist() == [True] * 4, entry.id
+        sql = "SELECT count(*) AS steps FROM steps WHERE run_id = $run AND sample_id = $sample AND len(top_k) = 5"
+        (steps,) = STORE.rows(sql, {"run": entry.id, "sample": worst["sample_id"][0].as_py()})
+        assert steps["steps"] == worst["tokens"][0].as_py(), entry.id
+
+
+def test_its_counts_are_of_todays_rules_and_its_cuts_have_lost_something(measured: list[Entry]) -> None:
+    """When this fails, `python -m engine explain RUN --store data/demo` is due."""
+    assert [entry.id for entry in measured if has_former_counts(entry)] == []
+    rows = STORE.rows("SELECT text, kinds, continued_text FROM blocks WHERE list_contains(kinds, 'cut')")
+    assert len(rows) == sum(entry.row["cut_blocks"] for entry in measured)
+    assert [row for row in rows if row["text"] == row["continued_text"]] == []
+    lost_nothing = [row for row in rows if row["kinds"] == ["cut"] and len(row["text"].rpartition(".")[2]) >= 4]
+    assert lost_nothing == [], "a z with all its decimals is complete"
 
 
 def test_its_story_is_the_one_that_is_told(measured: list[Entry]) -> None:
