@@ -10,6 +10,7 @@ import streamlit as st
 from engine.questions import PAGES, ask, question_of
 from engine.store.store import Store
 from pages._kit.card import cards
+from pages._shared.components.address import put_quietly
 from pages._shared.errors import escaped, shown_errors
 from pages._shared.frame import page
 from pages._shared.sections import VIEW, show_open
@@ -22,9 +23,8 @@ LEAD = "Which claims of the group's reports hold? Each is quoted, next to the fi
 ALL, LOST_THIRD = "All claims", "The lost third"
 
 
-def open_claim(id_: str) -> None:
-    st.query_params["claim"] = id_
-    st.session_state[VIEW] = ALL
+def open_view(view: str, **options: str) -> None:
+    st.query_params.update({VIEW: view, **options})
 
 
 def in_two_minutes(store: Store) -> None:
@@ -34,7 +34,7 @@ def in_two_minutes(store: Store) -> None:
         st.markdown(f"**{question_of('evidence_lost_third').TITLE}**")
         answered = ask(store, "evidence_lost_third", [])
         st.markdown(unbroken(escaped(answered.answer.partition("\n\n")[0])))
-        st.button("Show how", type="tertiary", on_click=st.session_state.update, args=({VIEW: LOST_THIRD},))
+        st.button("Show how", type="tertiary", on_click=open_view, args=(LOST_THIRD,))
     st.header("What the conclusions rest on", anchor=False)
     highlights = [row["claim_id"] for row in claims.tables["main"].to_pylist() if row["highlight"]]
     for start in range(0, len(highlights), 3):
@@ -44,7 +44,7 @@ def in_two_minutes(store: Store) -> None:
                 st.markdown(escaped(statement, has_code=True))
                 for line in (source, *more[:-1]):  # the last one is its query
                     st.caption(escaped(line, has_code=True))
-                st.button("Open", key=f"open-{id_}", type="tertiary", on_click=open_claim, args=(id_,))
+                st.button("Open", key=f"open-{id_}", type="tertiary", on_click=partial(open_view, ALL, claim=id_))
     cards(PAGES["evidence"]["In two minutes", ""], store, [])
 
 
@@ -57,6 +57,6 @@ page(TITLE, ICON, LEAD, words=("LP", "Drift", "Junk", "Cut"))
 with shown_errors():
     store = Store.open().snapshot()
 if "claim" in st.query_params and VIEW not in st.query_params:  # a link that names a claim means the view that has them
-    st.session_state.setdefault(VIEW, ALL)
+    put_quietly({VIEW: ALL})
 show_open(SECTIONS, store)
 put_shown(page="evidence")

@@ -1,11 +1,13 @@
 """The Profiles page: profiler traces of the store, a test with its control, and where the difference comes from."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 
 import streamlit as st
 
 from engine.comparing.queries import ready_queries
+from engine.errors import DriftscopeError
 from engine.profile.traces import cautions, traces_of
 from engine.questions import PAGES
 from engine.store.schema import TRACE
@@ -54,7 +56,7 @@ with shown_errors():
     picker = traces.trace_picker({entry.id: entry.row for entry in store.listing().entries})
     chosen = picker.show(store.listing(TRACE))
     ids = [entry.id for entry in chosen]
-with shown_errors(stops=False):
+with shown_errors(stops=False), suppress(DriftscopeError):  # of a damaged trace its cards tell, once
     if chosen and (notes := list(cautions(*traces_of(store, chosen)))):
         st.caption(unbroken(escaped(" ".join(notes))))
 show_open(SECTIONS, store, ids)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -124,16 +124,35 @@ def conformers_of(
         WHERE run_id = $run AND ($ids IS NULL OR list_contains($ids, sample_id)) ORDER BY sample_id""",
         {"run": run_id, "ids": sample_ids},
     )
-    stated = conformer_texts(store, store.entry(run_id))
     mols, properties = [], []
+    for row, mol in _read(store, store.entry(run_id), rows, reader):
+        if not isinstance(mol, str):
+            mols.append((f"{run_id} #{row['sample_id']}", mol))
+            properties.append({name: row[name] for name in PROPERTIES if row[name] is not None})
+    return mols, properties
+
+
+def _read(store: Store, entry: Entry, rows: Iterable[Row], reader: ReaderName) -> Iterator[tuple[Row, Chem.Mol | str]]:
+    """Each sample with what the reader makes of it, or why it refuses it."""
+    stated = conformer_texts(store, entry)
     for row in rows:
         try:
-            mol = decode_with(reader, stated.get(row["sample_id"]) or row["text"] or "").mol
-        except DriftscopeError:
-            continue
-        mols.append((f"{run_id} #{row['sample_id']}", mol))
-        properties.append({name: row[name] for name in PROPERTIES if row[name] is not None})
-    return mols, properties
+            yield row, decode_with(reader, stated.get(row["sample_id"]) or row["text"] or "").mol
+        except DriftscopeError as error:
+            yield row, error.what
+
+
+@computed_once(64)
+def why_no_conformers(store: Store, entry: Entry, reader: ReaderName = "strict") -> str:
+    """Why the reader takes no text of a run, by the first one; empty where it takes any."""
+    rows = store.rows("SELECT sample_id, text FROM samples WHERE run_id = $run ORDER BY sample_id", {"run": entry.id})
+    first = ""
+    for _, mol in _read(store, entry, rows, reader):
+        if not isinstance(mol, str):
+            return ""
+        first = first or mol
+    named = "strict" if reader == "strict" else "group's"
+    return f"No text has a conformer that the {named} reader takes. The first: {first or 'there is none'}."
 
 
 def write_conformers(store: Store, run_id: str, path: Path, reader: ReaderName, *, is_pickle: bool) -> int:

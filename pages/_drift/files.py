@@ -7,23 +7,30 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from engine.chem.structure_files import to_sdf
-from engine.inspection.conformers import PROPERTIES, conformers_of
+from engine.inspection.conformers import PROPERTIES, conformers_of, why_no_conformers
 from engine.inspection.sample import Inspected
 from engine.records import ReaderName
 from engine.store.schema import STEPS
 from engine.store.store import Store
 from pages._shared.table_files import file_button, parquet_of, table_buttons
 
+GROUP_HELP = "As the group's runner reads them: junk is taken for numbers where there are any"
+
 
 def buttons(store: Store, table: pa.Table) -> None:
     table_buttons(table, "molecules", key="molecules", subject="These rows")
-    strict_help = "Conformers of the texts that the strict reader takes"
-    file_button("SDF", partial(sdf_of, store, table), "conformers.sdf", help=strict_help)
-    group_help = "As the group's runner reads them: junk is taken for numbers where there are any"
-    by_group = partial(sdf_of, store, table, "group")
-    file_button("SDF by the group's reader", by_group, "conformers-group.sdf", help=group_help)
+    runs = [store.entry(run_id) for run_id in pc.unique(table["run_id"]).to_pylist()]
+    readers: tuple[tuple[ReaderName, str, str, str], ...] = (
+        ("strict", "SDF", "conformers.sdf", "Conformers of the texts that the strict reader takes"),
+        ("group", "SDF by the group's reader", "conformers-group.sdf", GROUP_HELP),
+    )
+    for reader, words, name, about in readers:
+        reasons = [why_no_conformers(store, run, reader) for run in runs]
+        make = partial(sdf_of, store, table, reader)
+        file_button(words, make, name, disabled=all(reasons), help=reasons[0] if all(reasons) else about)
 
 
 def sdf_of(store: Store, table: pa.Table, reader: ReaderName = "strict") -> str:

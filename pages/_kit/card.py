@@ -19,6 +19,7 @@ from engine.questions.question import Answered, Chart, Column, NeedsWork, Option
 from engine.store.store import Store
 from pages._kit.chart import alt_of, figure_of
 from pages._kit.time_chart import time_figure
+from pages._shared.components.chart_files import chart_files
 from pages._shared.errors import escaped, shown_errors
 from pages._shared.managing import tasks
 from pages._shared.rows import table_height
@@ -165,7 +166,7 @@ def draw(key: str, number: int, chart: Chart, question: Question, answered: Answ
             "displaylogo": False,
             "modeBarButtons": [ZOOM, PICTURE][not is_time :],
             "scrollZoom": is_time,
-            "toImageButtonOptions": {"format": st.session_state.get("kept picture", "svg"), "filename": key},
+            "toImageButtonOptions": {"format": "svg", "filename": f"{key}-{chart.table}" if number else key},
         },
     )
 
@@ -257,22 +258,13 @@ def data(key: str, question: Question, answered: Answered, head: Any) -> None:
         type="tertiary",
         key=f"data-{key}",
         on_change="rerun",
-        help="The figures behind this card, as CSV and Parquet",
+        help="The figures behind this card, as CSV and Parquet, and its charts as SVG and PNG",
     )
     if not popover.open:
         return
     with popover:
         if question.CHARTS:
-            shape = st.segmented_control(
-                "Camera button saves",
-                ["svg", "png"],
-                required=True,
-                key=f"picture-{key}",
-                default=st.session_state.get("kept picture", "svg"),
-            )
-            if shape != st.session_state.get("kept picture", "svg"):
-                st.session_state["kept picture"] = shape
-                st.rerun()
+            chart_files(f"card-{key}")
         for name, table in answered.tables.items():
             if table.num_rows and name not in (*question.TABLES, "notes", "commands"):
                 show_table(f"data-{key}-{name}", table, question.COLUMNS)

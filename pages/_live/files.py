@@ -14,7 +14,7 @@ import streamlit as st
 from engine.chem.molecule_sets import load_named
 from engine.chem.smiles import parse_smiles
 from engine.chem.structure_files import to_sdf
-from engine.inspection.conformers import conformers_of
+from engine.inspection.conformers import conformers_of, why_no_conformers
 from engine.inspection.molecules import sample_table
 from engine.store.entries import Entry
 from engine.store.reports.exporting import report_bytes
@@ -60,14 +60,14 @@ def zip_of(lanes: Sequence[tuple[str, Entry]]) -> bytes:
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("samples.csv", csv_of(table))
         for name, entry in lanes:
-            why = why_no_sdf(entry)
+            why = why_no_conformers(with_temporary(Store.open()), entry)
             archive.writestr(f"{name}-no-conformers.txt" if why else f"{name}.sdf", why or _sdf(entry))
             archive.writestr(f"{name}.json", _report(entry))
     return file.getvalue()
 
 
 def _downloads(lane: Running, entry: Entry) -> None:
-    no_steps, no_sdf = STEPS.name not in entry.parts, why_no_sdf(entry)
+    no_steps, no_sdf = STEPS.name not in entry.parts, why_no_conformers(with_temporary(Store.open()), entry)
     for key, label, ending, make, about, is_off in (
         ("sdf", "Conformers (SDF)", ".sdf", _sdf, no_sdf or "Every readable conformer.", bool(no_sdf)),
         ("report", "Report (JSON)", ".json", _report, "In the reports' file format.", False),
@@ -88,13 +88,6 @@ def _sdf(entry: Entry) -> str:
     names = [names_by_smiles().get(record["smiles"]) for record in properties]
     named = [(name or title, mol) for name, (title, mol) in zip(names, mols, strict=True)]
     return to_sdf(named, properties)
-
-
-def why_no_sdf(entry: Entry) -> str:
-    """Empty where some text has a conformer."""
-    sql = "SELECT count_if(parsed) AS whole, min(parse_error) AS why FROM samples WHERE run_id = $run"
-    ((whole, why),) = [row.values() for row in with_temporary(Store.open()).rows(sql, {"run": entry.id})]
-    return "" if whole else f"No text has a conformer that the strict reader takes. The first: {why}."
 
 
 def _report(entry: Entry) -> str:

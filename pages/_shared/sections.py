@@ -43,8 +43,7 @@ def show_open(sections: Mapping[str, Callable[..., None]], *looked_at: Any) -> N
     put_shown(**{VIEW: st.session_state[VIEW]})
 
     def put() -> None:
-        opened = st.session_state[VIEW]
-        st.query_params[VIEW] = [] if opened == names[0] else opened
+        st.query_params[VIEW] = st.session_state[VIEW]
 
     for tab, (name, show) in zip(st.tabs(names, key=VIEW, on_change=put), sections.items(), strict=True):
         if tab.open:

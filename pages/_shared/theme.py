@@ -100,7 +100,7 @@ def plotly_template(colours: Palette) -> Template:
     return go.layout.Template(
         layout={
             "colorway": colours.series,
-            "paper_bgcolor": "rgba(0,0,0,0)",
+            "paper_bgcolor": colours.background,  # of a page; else a saved picture has its words on nothing
             "plot_bgcolor": "rgba(0,0,0,0)",
             # Streamlit's own font, which it serves itself
             "font": {"family": '"Source Sans", sans-serif', "color": colours.text, "size": 14},

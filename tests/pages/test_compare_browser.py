@@ -98,6 +98,19 @@ def test_a_point_leads_to_its_pairs_and_a_link_restores_them(browser: Browser, d
 # --- work on the store ------------------------------------------------------------------------------------------------
 
 
+def test_a_cards_chart_is_saved_as_svg_and_png(browser: Browser, demo_server: Server) -> None:
+    with visit(browser, demo_server, CHARTS) as seen:
+        expect(card(seen, "speed").locator(".js-plotly-plot .point").first).to_be_attached()
+        card(seen, "speed").get_by_role("button", name="Data").click()
+        for form, begin in (("SVG", b"<svg"), ("PNG", b"\x89PNG")):
+            with seen.page.expect_download() as download:
+                seen.page.get_by_role("button", name=f"Chart as {form}").click()
+            content = Path(download.value.path()).read_bytes()
+            assert download.value.suggested_filename == f"compare_speed.{form.lower()}"
+            assert content.startswith(begin) and (form == "PNG" or b"wall time per sample" in content)
+        expect_harmless(seen)
+
+
 def test_a_table_that_grows_changes_nothing_that_is_compared(browser: Browser, tmp_path: Path) -> None:
     """It grew under its ticks, which are row numbers in the browser: a click on a tab then compared others."""
     shutil.copytree(DEMO, tmp_path, dirs_exist_ok=True)

@@ -220,6 +220,12 @@ def test_tokens_and_forced_ones_count_the_end_in_the_badges() -> None:
     assert re.search(r"drift \+\d+ \(known in \d+ of 15 blocks\)", badges), "of those whose need is known"
 
 
+def test_a_file_without_a_conformer_in_it_is_not_offered() -> None:
+    for run, is_off in ((WITH_JUNK, True), (EXACT, False)):
+        app = opened(run=run)
+        assert next(button for button in app.download_button if button.label == "SDF").disabled == is_off
+
+
 def test_imported_text_and_runs_of_which_next_to_nothing_is_known(own: Store, tmp_path: Path) -> None:
     add_imported(own, tmp_path)
     assert "ask-steps" not in keys(opened(run="imported", sample="1"))

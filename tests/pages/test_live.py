@@ -29,6 +29,7 @@ from pages._shared.components import molecule_grid
 from pages._shared.components.molecule2d import molecule2d, picked_atom
 from pages._shared.inspected import open_store
 from pages._shared.listing import page_files
+from tests.engine.inspection.made import DEMO_STORE, demo_run
 from tests.pages.apps import shown, words
 from tests.pages.live_pages import MODEL, Live, begun, figures, generated
 from tests.service_harness import ended
@@ -264,6 +265,13 @@ def test_downloads_hold_what_they_say(live: Live) -> None:
         assert len(rows) == 4 and "usable" in header
         sdf = archive.read("1-exact.sdf").decode()
         assert sdf.count("$$$$") == 2 and "<usable>" in sdf
+
+
+def test_a_lane_without_a_readable_conformer_has_the_reason_in_the_files_place(demo_store: None) -> None:
+    damaged = DEMO_STORE.entry(demo_run("llama", "group-v2.1"))
+    with zipfile.ZipFile(io.BytesIO(files.zip_of([("1-group-v2.1", damaged)]))) as archive:
+        assert archive.namelist()[1:] == ["1-group-v2.1-no-conformers.txt", "1-group-v2.1.json"]
+        assert "The first: enriched text, block" in archive.read(archive.namelist()[1]).decode()
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------

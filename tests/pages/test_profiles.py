@@ -79,6 +79,13 @@ def test_the_default_is_a_pair_of_one_device_or_else_the_newest_alone(store: Sto
     assert default_choice([none, newer], {"run-tiny-none": large, "small": small}) == [none]
 
 
+def test_a_damaged_trace_is_named_once(store: Store) -> None:
+    control, test = both(store)
+    Path(control.path("trace_ops")).unlink()
+    (error,) = opened(view="Families", control=control.id, test=test.id).error
+    assert control.id in error.value.replace("\\", "")
+
+
 def test_filters(demo_store: None) -> None:
     (address,) = table(opened(contains="LLAMA none"), "trace")["run"]
     assert address == f"compare?control={demo_run('llama', 'none')}"
