@@ -16,7 +16,7 @@ PY := .venv/bin/python
 PIP_INSTALL := $(PY) -m pip install --no-input --disable-pip-version-check
 STAMPS := .venv/.stamps
 sum = $(shell cat $(1) 2>/dev/null | cksum | tr -cs '0-9\n' '-')
-RUN := $(STAMPS)/run-$(call sum,requirements.txt)
+RUN := $(STAMPS)/run-$(call sum,requirements.txt requirements-stmol.txt)
 DEV := $(STAMPS)/dev-$(call sum,requirements.txt requirements-dev.txt)
 BENCH := $(STAMPS)/bench-$(call sum,requirements.txt requirements-bench.txt)
 PARITY := $(STAMPS)/parity-$(call sum,requirements.txt requirements-parity.txt)
@@ -58,7 +58,7 @@ help:
 	@echo "make faults   plant faults and count those that the tests catch (hours)"
 	@echo "make lock     write requirements*.lock: a hash for each package (HASHED=1 make ... installs by them)"
 	@echo "make licences the licences of all that is installed and shipped"
-	@echo "make audit    known vulnerabilities of what requirements.lock names (asks the net)"
+	@echo "make audit    known vulnerabilities of what the app's two locks name (asks the net)"
 	@echo "make lost-third MODEL=ALIAS  what of a checkpoint's coverage each LP costs, and why (an hour or two; resumes)"
 	@echo "make bench    every benchmark in tools/bench/, but for make gpu"
 	@echo "make gpu      on a machine with a CUDA card, 8 minutes: the CPU's tokens? and how long is a step (PY=python3: no .venv)"
@@ -108,7 +108,7 @@ audit: $(RUN)
 	@folder="$$($(PY) -c 'from engine.paths import cache_folder; print(cache_folder() / "audit")')" && \
 	  $(PY) -m venv --clear "$$folder" && \
 	  "$$folder/bin/python" -m pip install --no-input --disable-pip-version-check --quiet pip-audit && \
-	  "$$folder/bin/pip-audit" --strict --disable-pip --require-hashes -r requirements.lock
+	  "$$folder/bin/pip-audit" --strict --disable-pip --require-hashes -r requirements.lock -r requirements-stmol.lock
 
 # One thread: the other core judges.
 DEMO_RUN = --threads 1 --sample-size 64 --keep-steps 16 --candidates 5 --rmsd 10 --strain --store data/demo
@@ -200,9 +200,10 @@ clean:
 $(RUN):
 	@rm -f $(STAMPS)/run-* $(STAMPS)/dev-* $(STAMPS)/bench-* $(STAMPS)/parity-*
 	@{ test "$(VENV)" = True && $(PY) -m pip --version >/dev/null 2>&1; } || { $(make_venv); }
-	@echo "Installing requirements.txt (the first time takes minutes)"
+	@echo "Installing requirements.txt (the first time takes minutes) and requirements-stmol.txt"
 	@$(if $(HASHED),$(PIP_INSTALL) --no-deps --require-hashes -r requirements.lock)
 	@$(PIP_INSTALL) -r requirements.txt
+	@$(PIP_INSTALL) --no-deps $(if $(HASHED),--require-hashes -r requirements-stmol.lock,-r requirements-stmol.txt)
 	@mkdir -p $(STAMPS) && touch $@
 
 $(DEV): | $(RUN)

@@ -1,6 +1,6 @@
 """What is installed: its hashes (``make lock``) and its licences (``make licences``).
 
-.venv/bin/python -m tests.supply_chain lock        writes the three locks for this platform and this Python
+.venv/bin/python -m tests.supply_chain lock        writes the locks for this platform and this Python
 .venv/bin/python -m tests.supply_chain licences    one line for each package and for each file that ships
 """
 
@@ -19,7 +19,7 @@ from typing import Any
 from tests.support import ROOT
 
 LOCK = ROOT / "requirements.lock"
-BESIDE = {"requirements-dev": (), "requirements-bench": ("--no-deps",)}
+BESIDE = {"requirements-stmol": ("--no-deps",), "requirements-dev": (), "requirements-bench": ("--no-deps",)}
 """Files of requirements whose packages are installed beside the app's, and how; each has a lock of its own."""
 BY_INDEX = ("torch", "nvidia-", "triton")
 """What other indexes have in other builds, for the CPU or a GPU: no one hash is right, so the lock leaves it out."""

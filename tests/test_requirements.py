@@ -35,7 +35,7 @@ def pins(name: str) -> dict[str, str]:
     return {match[1]: match[2] for _, match in matches if match}
 
 
-@pytest.mark.parametrize("name", ["requirements.txt", "requirements-dev.txt"])
+@pytest.mark.parametrize("name", ["requirements.txt", "requirements-stmol.txt", "requirements-dev.txt"])
 def test_the_environment_holds_the_pinned_versions(name: str) -> None:
     # A build may add a local part to the version that was asked for, as torch's CPU build does: 2.13.0+cpu.
     installed = {package: importlib.metadata.version(package).partition("+")[0] for package in pins(name)}
@@ -55,7 +55,7 @@ def requirements(*extras: str) -> dict[str, Requirement]:
 def test_what_an_install_takes_holds_the_tested_versions() -> None:
     pinned = {
         name: version
-        for file in ("requirements.txt", "requirements-dev.txt", "requirements-xtb.txt", "requirements-parity.txt")
+        for file in (f"requirements{part}.txt" for part in ("", "-stmol", "-dev", "-xtb", "-parity"))
         for name, version in pins(file).items()
     }
     everything = requirements(*PROJECT["optional-dependencies"])
@@ -95,6 +95,33 @@ def test_an_installed_engine_finds_what_ships_and_keeps_runs_with_the_user(tmp_p
     assert made.returncode == 0, made.stderr
     (row,) = json.loads(made.stdout)
     assert (tmp_path / "user" / "driftscope" / "store" / "runs" / f"run_id={row['run_id']}").is_dir()
+
+
+LOADED_ALONE = """
+import importlib.abc, importlib.metadata, re, sys
+allowed = set(sys.argv[1].split())
+owners = importlib.metadata.packages_distributions()
+class Absent(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        names = {re.sub("[-_.]+", "-", owner).lower() for owner in owners.get(name.partition(".")[0], ())}
+        if names and not names & allowed:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Absent())
+import stmol
+stmol.makeobj, stmol.add_model, stmol.showmol
+"""
+
+
+def test_stmol_loads_with_what_the_two_commands_install_and_nothing_more() -> None:
+    """As in a new environment, whatever is installed in this one."""
+    allowed = locked(supply_chain.LOCK) | normal(pins("requirements-stmol.txt"))
+    assert not {"jupyterlab", "notebook", "nbconvert"} & set(allowed)
+    command = [sys.executable, "-c", LOADED_ALONE, " ".join(allowed)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    asked = [Requirement(line) for line in importlib.metadata.requires("stmol") or ()]
+    ours = pins("requirements.txt") | pins("requirements-stmol.txt")
+    assert [need.name for need in asked if ours[need.name] not in need.specifier] == []
 
 
 # --- the lock and the licences --------------------------------------------------------------------------------------

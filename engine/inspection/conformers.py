@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import math
 import pickle
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,7 @@ from engine.text.check import answer_of, decode_with
 from engine.user_files import writing
 
 Row = Mapping[str, Any]
+_MAKING = threading.Lock()
 PROPERTIES = (
     "run_id sample_id smiles passed decodes clean usable stereo_right geometry_right strain_kcal bad_blocks cut_blocks "
     "rmsd_ang"
@@ -167,9 +169,15 @@ def write_conformers(store: Store, run_id: str, path: Path, reader: ReaderName, 
     return len(mols)
 
 
-@functools.lru_cache(256)
 def references_of(smiles: str, count: int, most_s: float) -> Chem.Mol | str:
-    """ETKDG's conformers of a molecule, made once for all lanes and pages of a process; or why there are none."""
+    """ETKDG's conformers of a molecule, made once for all lanes and pages of a process; or why there are none. One
+    process makes them: who comes meanwhile waits, and finds them made."""
+    with _MAKING:
+        return _made(smiles, count, most_s)
+
+
+@functools.lru_cache(256)
+def _made(smiles: str, count: int, most_s: float) -> Chem.Mol | str:
     try:
         return reference_conformers(parse_written(smiles), count, max_seconds=most_s)
     except DriftscopeError as error:

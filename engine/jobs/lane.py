@@ -19,6 +19,7 @@ from engine.chem.smiles import parse_smiles
 from engine.decode.samples import Reader, Sample
 from engine.decode.steps import Back, Event, Step
 from engine.errors import ConstraintError
+from engine.inspection.conformers import references_of
 from engine.inspection.realign import with_kinds
 from engine.jobs.plan import ModelChoice, RunPlan
 from engine.jobs.service import Job, Work
@@ -168,6 +169,8 @@ def _write(watch: LaneWatch, files: Files, job: Job[None]) -> None:
         templates = (build_template(skeleton_of(mol), *of_template, tags=True) for mol in watch.molecules)
         watch.template_tokens = [template.tokens for template in templates]
         watch.reader = generation.reader
+        if watch.plan.rmsd:
+            threading.Thread(target=_make_references, args=(watch, job), daemon=True).start()
         job.say("writing")
         began = time.perf_counter()
         for event in work.events():
@@ -185,6 +188,14 @@ def _write(watch: LaneWatch, files: Files, job: Job[None]) -> None:
             staging.abandon()
             if judges is not None:  # what is left to be judged delays no other lane
                 judges.drop(watch.texts)
+
+
+def _make_references(watch: LaneWatch, job: Job[None]) -> None:
+    """While the lane writes: the model leaves a core, and the check of the result finds them made."""
+    for molecule in watch.molecules:
+        if job.cancelled():
+            return
+        references_of(molecule.smiles, watch.plan.rmsd, REFERENCE_S)
 
 
 @functools.lru_cache(maxsize=1)

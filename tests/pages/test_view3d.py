@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import sys
 
 import numpy as np
 import pytest
+import stmol
+import streamlit.components.v1
 from rdkit import Chem
 from streamlit.testing.v1 import AppTest
 
@@ -88,3 +91,14 @@ def test_without_the_script_it_is_said_how_to_bring_it(monkeypatch: pytest.Monke
     monkeypatch.setattr(view3d, "three_d_mol", missing)
     app = page()
     assert "make prepare" in app.info[0].value and not frames_of(app)
+
+
+def test_stmol_is_used_as_it_is_and_without_it_one_line_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (shown,) = frames_of(page())
+    assert len(shown.models) == 1 and stmol.components is streamlit.components.v1
+    assert not [record for record in caplog.records if "deprecated" in record.getMessage()]
+    monkeypatch.setitem(sys.modules, "stmol", None)
+    app = page()
+    assert "requirements-stmol.txt" in app.info[0].value and not frames_of(app)

@@ -1,4 +1,5 @@
-"""Conformers in 3D: stmol and py3Dmol draw them in a frame, with the 3Dmol.js that set-up put next to the app.
+"""Conformers in 3D: py3Dmol and stmol make the view, st.iframe shows it, with the 3Dmol.js that set-up put next to the
+app. (stmol's own `showmol` goes by a function that Streamlit has announced to remove, and names no frame.)
 
 Only mol blocks that RDKit wrote, and words, numbers and colours from here, reach py3Dmol: it writes all of it into a
 script and escapes nothing. Names are untrusted; they are data for ``view3d.js``, which links the frame with the page's
@@ -9,15 +10,13 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import py3Dmol
-import stmol
 import streamlit as st
 from rdkit import Chem
 
@@ -64,6 +63,7 @@ def view3d(
     """
     try:
         three_d_mol()
+        stmol = _stmol()
     except AssetError as error:
         st.info(error_markdown(error), icon=":material/view_in_ar:")
         return
@@ -85,8 +85,18 @@ def view3d(
         "ground": colours.background,
     }
     view = _Frame(label, scene, height)
-    view.draw(mol, ghost, {index: marks[atom] for index, atom in enumerate(atoms) if atom in marks})
-    stmol.showmol(view, height=height + NAME_PX, width=label)
+    view.draw(stmol.add_model, mol, ghost, {index: marks[atom] for index, atom in enumerate(atoms) if atom in marks})
+    st.iframe(view.content(), height=height + NAME_PX, alt=label)
+
+
+def _stmol() -> Any:
+    """Imported where a view is drawn: it is installed by a command of its own, which may have been left out."""
+    try:
+        import stmol
+    except ModuleNotFoundError as error:
+        fix = "Run `make prepare`, or `pip install --no-deps -r requirements-stmol.txt`"
+        raise AssetError(f"3D views need the module {error.name}, which is not installed", fix) from error
+    return stmol
 
 
 def _name(name: str, mark: Fault | None) -> str:
@@ -99,7 +109,9 @@ class _Frame(py3Dmol.view):  # type: ignore[misc]
         super().__init__(js=SCRIPT, width="100%", height=height)
         self._label, self._scene = label, scene
 
-    def draw(self, mol: Chem.Mol, ghost: Chem.Mol | None, marks: Mapping[int, Fault]) -> None:
+    def draw(
+        self, add_model: Callable[..., None], mol: Chem.Mol, ghost: Chem.Mol | None, marks: Mapping[int, Fault]
+    ) -> None:
         """Seen from where the atoms spread most: the widest axis across, the next one up."""
         colours, positions = palette(), mol.GetConformer().GetPositions()
         axes = principal_axes(positions)
@@ -111,7 +123,7 @@ class _Frame(py3Dmol.view):  # type: ignore[misc]
         styles = [{"stick": {"radius": 0.14, **hues}, "sphere": {"scale": 0.25, **hues}}]
         styles += [{"stick": {"radius": 0.11, "opacity": 0.6, "color": colours.neutral}}]
         for index, conformer in enumerate([mol] if ghost is None else [mol, ghost]):
-            self.addModel(_block(conformer, turned(conformer.GetConformer().GetPositions())), "mol")
+            add_model(self, _block(conformer, turned(conformer.GetConformer().GetPositions())))
             self.setStyle({"model": index}, styles[index])
         for index, mark in marks.items():
             hue = getattr(colours, mark)
@@ -122,7 +134,7 @@ class _Frame(py3Dmol.view):  # type: ignore[misc]
             self.addLabel(SIGNS[mark][0], {**where, **look})
         self.setBackgroundColor(colours.surface)
 
-    def _make_html(self) -> str:
+    def content(self) -> str:
         """The same each time, which py3Dmol's own is not: a frame with a new source is loaded again."""
         colours = palette()
         values = {name: getattr(colours, name) for name in COLOURS}
@@ -150,11 +162,3 @@ def _block(mol: Chem.Mol, positions: npt.NDArray[np.float64]) -> str:
         with suppress(ValueError):  # there are no single and double bonds: it is drawn as aromatic
             Chem.Kekulize(bare, clearAromaticFlags=True)
         return str(Chem.MolToMolBlock(bare, kekulize=False))
-
-
-def _show(content: str, height: int, width: str) -> None:
-    """What stmol would call itself is deprecated. It hands on the width that it is given: the frame's name."""
-    st.iframe(content, height=height, alt=width)
-
-
-stmol.components = SimpleNamespace(html=_show)

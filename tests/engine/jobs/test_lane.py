@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from engine.chem.conformers import reference_conformers
 from engine.chem.guard import WrongPlace
 from engine.chem.smiles import parse_smiles
 from engine.decode.generation import Generation
 from engine.decode.plan import Plan
 from engine.decode.samples import Reader
-from engine.decode.steps import Back, Counters, Step, Stop
+from engine.decode.steps import Back, Counters, Event, Step, Stop
 from engine.errors import ConstraintError
+from engine.inspection import conformers
 from engine.jobs.lane import MOST_MOLECULES, LaneWatch, lane_work
 from engine.jobs.plan import ModelChoice, RunPlan
+from engine.jobs.run import GroupWork
 from engine.jobs.service import Job, Service
 from engine.lp_records import lp_record
 from engine.paths import DATA
 from engine.questions import live_lanes
-from engine.records import TRIMMED4
+from engine.records import TRIMMED4, Molecule
 from engine.store.files import Files
 from engine.store.schema import RUN
 from engine.store.staging import unfinished_ids
@@ -96,6 +101,29 @@ def test_a_stopped_lane_leaves_nothing(
     assert ended(service.submit("a", work)) == "stopped" and watch.run_id is None
     store = Store(Files(tmp_path))
     assert store.listing().entries == () and store.home.folders("staging") == []
+
+
+def test_references_are_made_once_for_all_lanes_and_while_the_first_one_writes(
+    service: Service, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, is_made, events = list[str](), threading.Event(), GroupWork.events
+
+    def making(molecule: Molecule, *given: Any, **more: Any) -> Any:
+        made.append(molecule.smiles)
+        is_made.set()
+        return reference_conformers(molecule, *given, **more)
+
+    def waiting(work: GroupWork) -> Iterator[Event]:
+        assert is_made.wait(60)
+        yield from events(work)
+
+    monkeypatch.setattr(conformers, "reference_conformers", making)
+    monkeypatch.setattr(GroupWork, "events", waiting)
+    lanes = [lane_of(folder, plan={"lp": lp, "limit": 300}, rmsd=3) for lp in ("exact", "guarded")]
+    jobs = [service.submit("a", lane_work(watch, Files(tmp_path))) for watch in lanes]
+    assert [ended(job) for job in jobs] == ["done", "done"]
+    assert sorted(made) == sorted(molecule.smiles for molecule in lanes[0].molecules)
+    assert all(row["rmsd_ang"] is not None for row in Store(Files(tmp_path)).rows("SELECT rmsd_ang FROM samples"))
 
 
 def test_more_than_a_page_can_show_is_refused(folder: Path) -> None:
