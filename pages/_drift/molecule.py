@@ -46,7 +46,7 @@ from pages._shared.words import (
     unbroken,
     verdict,
     visible_text,
-    wrong_words,
+    wrong_places,
 )
 
 VIEW_HEIGHT = 230  # so that drawing and conformer are in one screen
@@ -143,10 +143,7 @@ def _failed(inspection: Inspected) -> None:
 
 @st.fragment
 def _linked(store: Store, inspection: Inspected) -> None:
-    of_atom: dict[int, Mapping[str, Any]] = {}  # an atom's first block: a model may write more than one
-    for block in inspection.blocks:
-        if block["atom"] is not None and 0 <= block["atom"] < inspection.molecule.atoms:
-            of_atom.setdefault(block["atom"], block)
+    of_atom = _block_of_each(inspection)
     steps, steps_model = scoring.steps_of(inspection)
     estimates, estimated_by = scoring.estimates_of(inspection)
     atom = state.number(state.ATOM)
@@ -166,14 +163,27 @@ def _linked(store: Store, inspection: Inspected) -> None:
             _atoms(store, inspection, steps, estimates, atom, steps_model, estimated_by)
         kept = of_atom[atom]["text"] if atom in of_atom else ""
         thrown_tries(inspection.tries, inspection.molecule.descriptors, key="drift_tries", block=atom, kept=kept)
-        missing = [words for words in inspection.missing if not (steps and "A model can recompute" in words)]
-        if len(missing) == 1 and inspection.can_score:
-            st.caption(escaped(missing[0]))  # the rows and the button below say the same
-        elif missing:
-            words = "\n".join(f"- {escaped(words)}" for words in missing)
-            st.info(words, icon=":material/visibility_off:", title="Not available")
+        _missing(inspection, bool(steps))
         scoring.show(inspection, bool(steps))
         _text(inspection, steps)
+
+
+def _missing(inspection: Inspected, has_steps: bool) -> None:
+    missing = [words for words in inspection.missing if not (has_steps and "A model can recompute" in words)]
+    if len(missing) == 1 and inspection.can_score:
+        st.caption(escaped(missing[0]))  # the rows and the button below say the same
+    elif missing:
+        words = "\n".join(f"- {escaped(words)}" for words in missing)
+        st.info(words, icon=":material/visibility_off:", title="Not available")
+
+
+def _block_of_each(inspection: Inspected) -> dict[int, Mapping[str, Any]]:
+    """By atom the block that the drawings mark: of several conformers the first with a fault."""
+    of_atom: dict[int, Mapping[str, Any]] = {}
+    for block in sorted(inspection.blocks, key=lambda block: not faults(block)):
+        if block["atom"] is not None and 0 <= block["atom"] < inspection.molecule.atoms:
+            of_atom.setdefault(block["atom"], block)
+    return of_atom
 
 
 def _drawing(inspection: Inspected, of_atom: Blocks, atom: int | None) -> None:
@@ -237,7 +247,9 @@ def _shape(inspection: Inspected, of_atom: Blocks, on_top: Mol | None) -> None:
         st.info(escaped(inspection.why_no_conformer), icon=":material/view_in_ar:", title="No conformer to show")
         return
     read = f"{inspection.conformer.GetNumAtoms()} of {inspection.molecule.atoms} atoms, read leniently"
-    caption = read if inspection.why_no_conformer else "The generated conformer"
+    conformers = max((block["conformer"] for block in inspection.blocks), default=1)
+    whole = "The generated conformer" if conformers < 2 else f"Conformer 1 of {conformers} in this answer"
+    caption = read if inspection.why_no_conformer else whole
     view3d(
         inspection.conformer,
         key=SHAPE,
@@ -284,7 +296,7 @@ def _rows(
         inspection.blocks,
         steps,
         estimates,
-        wrong_words(inspection.sample),
+        wrong_places(inspection.sample),
         {block: redrawn_words(checks) for block, checks in tried.items()},
     )
 
@@ -392,7 +404,7 @@ def _badges(inspection: Inspected) -> None:
     badges: list[tuple[str, Literal["blue", "gray"], str | None]] = [
         (run.model or run.model_family, "blue", None),
         (f"LP {run.lp_words}" if run.lp else "", "blue", run.lp_record.help),
-        (f"descriptors {run.descriptors}" if run.lp_record.placeholder else "", "gray", DESCRIPTORS_HELP),
+        (f"descriptors {inspection.descriptors}" if run.lp_record.placeholder else "", "gray", DESCRIPTORS_HELP),
         (f"sample {sample['sample_id']}", "gray", None),
         (drift_words(inspection), "gray", drift_help),
         (tokens_words(sample), "gray", None),

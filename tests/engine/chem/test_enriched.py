@@ -321,7 +321,8 @@ TEXTS: list[tuple[str, bool, str]] = [
     (f"[CONFORMER][C]{SHORT}[C]{SHORT}([H]{SHORT})=[O]{SHORT}[/CONFORMER]", True, "a hydrogen with a block of its own"),
     (f"[CONFORMER][C]{SHORT}{SHORT}[C]{SHORT}=[O]{SHORT}[/CONFORMER]", False, "a block too many"),
     (TAGGED.replace("[/CONF", "<unk>[/CONF"), False, "an unknown token"),
-    (f"[CONFORMER]C{SHORT}C{SHORT}=O{SHORT}[/CONFORMER]", True, "legacy text: bare atoms spell the same SMILES"),
+    (f"[CONFORMER]C{SHORT}C{SHORT}=O{SHORT}[/CONFORMER]", False, "legacy text: no atom is in brackets"),
+    (f"[CONFORMER][C]{SHORT}C{SHORT}=[O]{SHORT}[/CONFORMER]", False, "one atom is not in brackets"),
     (TAGGED.replace(",0.5>[/", ",-0.2623(cc6>[/"), True, "taken, and 6 angstrom off"),
 ]
 
@@ -332,6 +333,9 @@ def test_which_answers_decode(text: str, decodes: bool, why: str) -> None:
     assert check.decodes == decodes, why
     if decodes:
         decode_as_group(text)
+    elif "in brackets" in why:
+        with pytest.raises(EnrichedError, match="no atom in brackets is before the block"):
+            decode_as_group(text)
 
 
 @given(enriched_texts(form=TRIMMED4))

@@ -23,6 +23,7 @@ from engine.text.check import (
     check_sample,
     clean_up,
     extract_smiles,
+    find_answer,
 )
 from tests.report_examples import QWEN_EXAMPLES
 from tests.strategies import JUNK, Written, any_text, damaged, enriched_texts, molecules, seeds
@@ -195,3 +196,51 @@ def between(text: str, spans: list[tuple[int, int]]) -> list[str]:
     ends = [0, *(end for _, end in spans)]
     starts = [*(start for start, _ in spans), len(text)]
     return [text[end:start] for end, start in zip(ends, starts, strict=True)]
+
+
+# --- prompts, examples and several conformers (tests/own_files has whole answers) -------------------------------------
+
+TAGGED = f"[CONFORMER]{GOOD}[/CONFORMER]"
+ETHANOL = f"[SMILES]CCO[/SMILES][CONFORMER][C]{B}[C]{B}[O]{B}[/CONFORMER]"
+
+
+@pytest.mark.parametrize(
+    ("text", "asked", "before", "conformers", "further"),
+    [
+        (f"{ETHANOL}{PROMPT}{TAGGED}", ACETALDEHYDE, f"{ETHANOL}{PROMPT}", 1, None),
+        (f"{ETHANOL}{PROMPT}{TAGGED}{TAGGED}", None, f"{ETHANOL}{PROMPT}", 2, None),
+        (f"{ETHANOL}[SMILES]O=CC[/SMILES]{TAGGED}", ACETALDEHYDE, f"{ETHANOL}[SMILES]O=CC[/SMILES]", 1, None),
+        (f"{PROMPT}{TAGGED}{ETHANOL}", ACETALDEHYDE, PROMPT, 1, "CCO"),  # it went on with another prompt
+        (f"{PROMPT}{TAGGED}{PROMPT}{TAGGED}", ACETALDEHYDE, PROMPT, 1, "CC=O"),  # or with its own
+        (f"{PROMPT}{TAGGED}{ETHANOL}{PROMPT}{TAGGED}", ACETALDEHYDE, f"{PROMPT}{TAGGED}{ETHANOL}{PROMPT}", 1, None),
+        (f"{ETHANOL}{PROMPT}", ACETALDEHYDE, f"{ETHANOL}{PROMPT}", 1, None),  # nothing was written
+        (f"{ETHANOL}{PROMPT}", None, "[SMILES]CCO[/SMILES]", 1, "CC=O"),
+        (f"{TAGGED}{ETHANOL}", None, "", 1, "CCO"),  # as answers are stored: it begins with the answer
+        (f"{GOOD}{PROMPT}{TAGGED}", ACETALDEHYDE, "", 1, "CC=O"),
+        (f"{TAGGED}<|im_end|>{TAGGED}", None, "", 1, None),  # padding
+    ],
+)
+def test_the_answer_is_behind_the_prompt_of_its_molecule(
+    text: str, asked: Molecule | None, before: str, conformers: int, further: str | None
+) -> None:
+    answer = find_answer(text, asked)
+    assert text[: answer.start] == before
+    assert (len(answer.bodies), answer.further) == (conformers, further)
+
+
+def test_readings_go_to_the_conformer_that_their_blocks_are_of() -> None:
+    text = f"{ETHANOL}{PROMPT}{TAGGED}{TAGGED}"
+    readings = [read_block(block.content) for block in find_blocks(text)]
+    readings[7] = read_block("1.0,-2.0,0.", lp="group-v2.1")  # an alignment knew that it was cut
+    check = check_sample(text, ACETALDEHYDE, readings=readings)
+    assert (check.conformers, check.blocks, check.clean) == (2, 6, False)
+    assert check.why_not_clean == ("conformer 2: block 1 is trailing_mark, cut: '1.0,-2.0,0.'",)
+
+
+@given(any_text(), st.integers(0, 3))
+def test_any_text_has_an_answer(text: str, tags: int) -> None:
+    pieces = [PROMPT, TAGGED, text, "[CONFORMER]", "[/CONFORMER]", "<|im_end|>"]
+    for asked in (None, ACETALDEHYDE):
+        answer = find_answer("".join(pieces[tags:] + pieces[:tags]), asked)
+        assert len(answer.conformers) >= 1
+        assert all(answer.start <= start <= end <= answer.end for start, end in answer.bodies)
