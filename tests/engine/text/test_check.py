@@ -132,14 +132,20 @@ def check_consistent(check: Check) -> None:
     assert check.passed == (not check.issues)
     assert check.clean <= check.passed
     assert check.clean <= check.decodes <= check.same_graph
-    assert set(check.issues) <= set(ISSUES)  # and in this order
-    assert list(check.issues) == sorted(check.issues, key=ISSUES.index)
+    issues = [issue.removeprefix(f"conformer {n}: ") for n in range(1, 1 + check.conformers) for issue in of(check, n)]
+    assert set(issues) <= set(ISSUES)  # and in this order
+    assert check.conformers > 1 or issues == sorted(check.issues, key=ISSUES.index)
     assert check.parsed == (check.parse_error is None) == (check.generated_smiles is not None)
     assert check.same_graph <= check.parsed
     assert check.exact_match <= check.same_graph
     assert check.parse_error is None or (check.parse_error and len(check.parse_error) < 400)
     if check.generated_smiles is not None:
         assert Chem.MolFromSmiles(check.generated_smiles) is not None
+
+
+def of(check: Check, conformer: int) -> list[str]:
+    """Its issues; of several conformers those of one."""
+    return [issue for issue in check.issues if check.conformers == 1 or issue.startswith(f"conformer {conformer}: ")]
 
 
 @pytest.mark.soak
@@ -149,6 +155,8 @@ def test_any_answer_has_a_check(capfd: pytest.CaptureFixture[str]) -> None:
         check_consistent(check_sample(damaged(enriched.text, seed, 6), enriched.molecule, lp=lp))
         check_consistent(check_sample(text, enriched.molecule, lp=lp))
         check_consistent(check_sample(f"[CONFORMER][C]<{text}>{text}", enriched.molecule, lp=lp))
+        twice = f"[CONFORMER]{damaged(enriched.text, seed, 2)}[/CONFORMER][CONFORMER]{text}"
+        check_consistent(check_sample(twice, enriched.molecule, lp=lp))
 
     check()
     assert capfd.readouterr() == ("", "")
