@@ -109,7 +109,7 @@ def check_line(failed: Mapping[str, Any]) -> str:
 
 
 def location_of(error: str) -> str:
-    return error.removeprefix("enriched text, ")
+    return error.replace("enriched text, ", "", 1)  # before it there may be the conformer
 
 
 def rule_words(sample: Mapping[str, Any]) -> str:
@@ -155,7 +155,7 @@ def _linked(store: Store, inspection: Inspected) -> None:
             _drawing(inspection, of_atom, atom)
             group = None if inspection.conformer is None or inspection.by_group is None else inspection.by_group.mol
             on_top = group is not None and st.toggle("Group's reader on top", key=OTHER_READER, bind="query-params")
-            _shape(inspection, of_atom, group if on_top else None)
+            _shape(inspection, _block_of_each(inspection, only=1), group if on_top else None)
         _badges(inspection)
         _readers(inspection)
     with right:
@@ -177,11 +177,12 @@ def _missing(inspection: Inspected, has_steps: bool) -> None:
         st.info(words, icon=":material/visibility_off:", title="Not available")
 
 
-def _block_of_each(inspection: Inspected) -> dict[int, Mapping[str, Any]]:
-    """By atom the block that the drawings mark: of several conformers the first with a fault."""
+def _block_of_each(inspection: Inspected, only: int = 0) -> dict[int, Mapping[str, Any]]:
+    """By atom the block that a drawing marks: of one conformer, or the first with a fault."""
     of_atom: dict[int, Mapping[str, Any]] = {}
     for block in sorted(inspection.blocks, key=lambda block: not faults(block)):
-        if block["atom"] is not None and 0 <= block["atom"] < inspection.molecule.atoms:
+        is_atom = block["atom"] is not None and 0 <= block["atom"] < inspection.molecule.atoms
+        if is_atom and only in (0, block["conformer"]):
             of_atom.setdefault(block["atom"], block)
     return of_atom
 

@@ -351,6 +351,7 @@ def test_a_damaged_second_conformer_is_named(own: Store, tmp_path: Path) -> None
     assert "C, atom 0 of conformer 2" in strip(app)
     (frame,) = app.get("iframe")
     assert "Conformer 1 of 2 in this answer" in frame.proto.srcdoc
+    assert "atom 0, [C]: exact" in frame.proto.srcdoc, "of the conformer that is drawn nothing is damaged"
     app = opened(run=entry.id, sample="0")
     assert "every atom of each of its 2 conformers has its block" in words(app)
 
