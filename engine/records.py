@@ -21,6 +21,7 @@ Kind = Literal[
 Descriptors = Literal["plain", "with-hydrogens"]
 """How enriched text writes a bare heteroatom that has hydrogens: ``[O]``, ``[N]``, or ``[OH]``, ``[NH2]``."""
 DESCRIPTORS: tuple[Descriptors, ...] = get_args(Descriptors)
+SPELLED: Mapping[Descriptors, str] = {"plain": "[O], [N] (plain)", "with-hydrogens": "[OH], [NH2] (with-hydrogens)"}
 ValueFlag = Literal["non_finite", "outlier", "zero", "repeated", "denormal", "pointer", "constant"]
 """What a logged value can be flagged with."""
 
@@ -183,6 +184,7 @@ class Block:
     junk_text: str
     junk_tokens: int
     continued_text: str | None = None
+    conformer: int = 1  # of the answer, from 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +204,8 @@ class Check:
     has_real_coordinates: bool
     blocks: int
     unverified_blocks: int
+    conformers: int = 1  # of the answer, each of which was checked
+    why_not_clean: tuple[str, ...] = ()  # besides the issues: each damaged block, and the conformer that it is of
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,5 +247,6 @@ RULE_HELP = {
 }
 """What each of the three words for a text says, for every page and command that shows one."""
 RULES_HELP = " ".join(f"{word}: {meaning}." for word, meaning in RULE_HELP.items())
-CHECK_COLUMNS = tuple(column.name for column in fields(Check) if column.name not in ("blocks", "unverified_blocks"))
+_COUNTED = ("blocks", "unverified_blocks", "conformers", "why_not_clean")
+CHECK_COLUMNS = tuple(column.name for column in fields(Check) if column.name not in _COUNTED)
 """What the table ``samples`` and the JSON of ``generate`` have of a check, under the same names."""

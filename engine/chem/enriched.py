@@ -32,6 +32,8 @@ from engine.errors import ConformerError, EnrichedError, MoleculeSizeError, Smil
 from engine.records import FIXED4, WIDEST, BinFormat, Descriptors, Molecule, NumberFormat
 
 OPEN_TAG, CLOSE_TAG = "[CONFORMER]", "[/CONFORMER]"
+NEXT_CONFORMER = CLOSE_TAG + OPEN_TAG
+"""Between two conformers of one answer."""
 SMILES_TAGS = ("[SMILES]", "[/SMILES]")
 
 MOST_ATOMS, MOST_CHARACTERS = 5_000, 200_000
@@ -124,13 +126,6 @@ def fill_blocks(smiles: str, descriptors: tuple[str, ...], contents: Sequence[st
 def prompt_of(smiles: str) -> str:
     """What a model is shown; its answer follows at once."""
     return f"{SMILES_TAGS[0]}{smiles}{SMILES_TAGS[1]}"
-
-
-def prompt_smiles(text: str) -> str:
-    """What the tags of the first prompt in a text enclose; nothing where it has none."""
-    _, opened, behind = text.partition(SMILES_TAGS[0])
-    smiles, closed, _ = behind.partition(SMILES_TAGS[1])
-    return smiles if opened and closed else ""
 
 
 def skeleton_of(molecule: Molecule, content: str = "") -> str:

@@ -6,14 +6,14 @@ Atoms are those of the text, in its order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 from rdkit import Chem
 
-from engine.chem.enriched import decode
+from engine.chem.enriched import NEXT_CONFORMER, decode
 from engine.chem.geometry import GeometryChecks, SettingsName
 from engine.chem.rdkit_log import captured_log
 from engine.chem.smiles import read_text_order
@@ -54,7 +54,34 @@ PLAIN, WITH_STRAIN = JudgeSettings(), JudgeSettings(strain="force-field")
 
 
 def judge_answer(text: str, expected: Chem.Mol | None, settings: JudgeSettings = PLAIN) -> MoleculeVerdict:
-    """Of enriched text that should be ``expected``; where that is None, the text's own."""
+    """Of enriched text that should be ``expected``; where that is None, the text's own. Of several conformers each is
+    judged, and the worst counts."""
+    verdicts = [_judge_conformer(part, expected, settings) for part in text.split(NEXT_CONFORMER)]
+    return verdicts[0] if len(verdicts) == 1 else _worst(verdicts)
+
+
+def _worst(verdicts: Sequence[MoleculeVerdict]) -> MoleculeVerdict:
+    """What is true of all conformers; a failed check names its conformer, from 1, and the strain is the largest."""
+
+    def of_all(answers: Sequence[bool | None]) -> bool | None:
+        return False if False in answers else None if None in answers else True
+
+    strained = max(verdicts, key=lambda verdict: -1.0 if verdict.strain_kcal is None else verdict.strain_kcal)
+    return replace(
+        strained,
+        stereo_sites=sum(verdict.stereo_sites for verdict in verdicts),
+        stereo_sites_right=sum(verdict.stereo_sites_right for verdict in verdicts),
+        stereo_right=of_all([verdict.stereo_right for verdict in verdicts]),
+        geometry_right=of_all([verdict.geometry_right for verdict in verdicts]),
+        failed=tuple(
+            replace(failed, detail=f"conformer {number}: {failed.detail}")
+            for number, verdict in enumerate(verdicts, 1)
+            for failed in verdict.failed
+        ),
+    )
+
+
+def _judge_conformer(text: str, expected: Chem.Mol | None, settings: JudgeSettings) -> MoleculeVerdict:
     try:
         decoded = decode(text)
     except DriftscopeError as error:

@@ -328,7 +328,7 @@ def import_files(
     def read(path: Path, seen: cli.Say) -> list[str]:
         if is_pickle(path):
             return [import_generations(store, path, label=label, progress=partial(seen, work=0.0), warn=cli.note).id]
-        return [import_report(store, path, label=label, tokenizer=tokenizer, progress=seen).id]
+        return [import_report(store, path, label=label, tokenizer=tokenizer, progress=seen, warn=cli.note).id]
 
     return read_files(io, progress, RUN, expand(files), read)
 

@@ -289,7 +289,10 @@ def judge(
     cli.only_with("--text", text is not None, smiles=smiles)
     by = JudgeSettings(settings, energy, "gfn2-xtb" if xtb else "force-field" if strain else None)
     if text is not None:
-        return io.show(judge_text(cli.given_text(text), smiles or "", by, limit_s=limit or LIMIT_S))
+        document = judge_text(cli.given_text(text), smiles or "", by, limit_s=limit or LIMIT_S)
+        if not io.is_json:  # a line each
+            document["why_not_clean"] = [{"reason": reason} for reason in document["why_not_clean"]]
+        return io.show(document)
     how = {"workers": workers, "limit_s": limit or LIMIT_S}
     judged = worked(io, progress, "samples judged", judge_run, io.opened(), run_id, by, **how)
     for unfinished in judged.not_finished:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
@@ -11,7 +12,7 @@ from engine.cli import terminal as cli
 from engine.errors import DriftscopeError
 from engine.lp_records import NO_LP, lp_of_text, split_cleanup
 from engine.records import READER_HELP, BinFormat, NumberFormat, ReaderName
-from engine.text.blocks import READ_FORMAT, count_junk, find_blocks, read_block
+from engine.text.blocks import PROMPT, READ_FORMAT, FoundBlock, block_places, count_junk, find_blocks, read_blocks
 from engine.user_files import writing
 
 app = cli.new_app()
@@ -135,18 +136,28 @@ def junk(
         document |= dict.fromkeys(("bad_blocks", "letters", "nonnumeric")) | {"kinds": {}}
         rows: list[Any] = [{"text": block.content, "kinds": [], "junk_text": ""} for block in blocks]
     else:
-        form = READ_FORMAT if bins is None else form_of(bins)
-        readings = [read_block(block.content, form=form, lp=by, closed=block.closed) for block in blocks]
+        readings = read_blocks(blocks, form=READ_FORMAT if bins is None else form_of(bins), lp=by)
         count = count_junk(readings)
         document |= {"bad_blocks": count.not_triples, **cli.picked(count, "letters nonnumeric"), "kinds": count.by_kind}
         rows = [{"text": block.content, "kinds": list(block.kinds), "junk_text": block.junk_text} for block in readings]
-    document["rows"] = [{"block": index, **row} for index, row in enumerate(rows)]
+    places = _places(generated, blocks)
+    document["rows"] = [
+        {"block": index, **place, **row} for index, (place, row) in enumerate(zip(places, rows, strict=True))
+    ]
     recognised = bool(other or blocks)  # a form that is known by name is recognised, and not judged
     if not recognised or (other and not out.is_json):
         reason = OTHER_WORDS[other] if other else "no coordinate block found"
         cli.note(f"{reason}: nothing of this text could be judged")
     out.show(document | ({"recognised": recognised} if out.is_json else {}))
     return 0 if recognised else 2
+
+
+def _places(text: str, blocks: Sequence[FoundBlock]) -> list[dict[str, Any]]:
+    """Of each block its conformer and its prompt's SMILES, where a text has several."""
+    places, prompts = block_places(text, blocks), ["", *PROMPT.findall(text)]
+    if len({*places}) < 2:
+        return [{} for _ in blocks]
+    return [{"smiles": prompts[prompt], "conformer": number} for prompt, number in places]
 
 
 @cli.command(app, "encode")

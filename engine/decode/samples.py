@@ -15,8 +15,8 @@ from engine.decode.steps import Back, Diagnosis, Step, StopReason
 from engine.lp_records import usual_placeholder
 from engine.records import Block, Check, Molecule, NumberFormat
 from engine.text.align import Alignment, align
-from engine.text.blocks import CloseMass, find_blocks, read_block
-from engine.text.check import answer_of, check_sample, clean_up
+from engine.text.blocks import CloseMass, find_blocks, read_blocks
+from engine.text.check import check_sample, clean_up
 from engine.text.template import build_template
 from engine.text.tokenizers import TextTokenizer
 
@@ -112,10 +112,7 @@ class Reader:
         text, readings = aligned.text, aligned.readings
         if self.cleanup:
             text = clean_up(text, self.form)
-            readings = tuple(
-                read_block(block.content, form=self.form, lp=self.lp, closed=block.closed)
-                for block in find_blocks(answer_of(text))
-            )
+            readings = tuple(read_blocks(find_blocks(text), form=self.form, lp=self.lp))
         return Sample(
             sample_id=sample_id,
             generation=generation,

@@ -5,27 +5,27 @@ Needs no model, so old runs and imported reports are judged like any other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
-from engine.chem.enriched import prompt_smiles
+from engine.chem.enriched import NEXT_CONFORMER
 from engine.chem.geometry import judged_with
 from engine.chem.judges import LIMIT_S, JudgeTask, judged
 from engine.chem.other_forms import OTHER_WORDS, other_form
 from engine.chem.smiles import parse_smiles
-from engine.chem.verdict import CRASH, PLAIN, TIME, WITH_STRAIN, JudgeSettings, strain_per_atom
-from engine.errors import DriftscopeError
-from engine.records import MoleculeVerdict
+from engine.chem.verdict import CRASH, LOADED, PLAIN, TIME, WITH_STRAIN, JudgeSettings, strain_per_atom
+from engine.errors import DriftscopeError, StoreError
+from engine.records import FailedCheck, MoleculeVerdict
 from engine.store.entries import Entry, without_samples
 from engine.store.generations import conformer_texts
 from engine.store.sample_rows import MOST_MEASURED, run_columns, verdict_row, verdict_sums
 from engine.store.schema import SAMPLES
 from engine.store.staging import rewrite_run
 from engine.store.store import Store
-from engine.text.check import NOT_PARSED, answer_of, check_sample, extract_smiles
+from engine.text.check import NOT_PARSED, check_sample, conformers_of_answer, extract_smiles, find_answer
 
 Row = dict[str, Any]
 OF_SAMPLE = (
@@ -34,6 +34,7 @@ OF_SAMPLE = (
 ).split()
 RATES, WHOLE = ("passed", "decodes", "clean", "usable", "stereo_right", "geometry_right"), 4
 """The first four are not known where that of a sample is not; not every molecule has the others."""
+OF_TEXT = ("passed", "decodes", "clean", "same_graph")
 ON_REQUEST = ("strain_kcal", "strain_moved_ang", "strain_field")
 """Stay null, or as they were, where strain is not asked for."""
 
@@ -80,17 +81,16 @@ def judge_run(
     rows: list[Row] = store.table(sql, {"run": entry.id}, of=[entry.id]).to_pylist()
     if not rows:
         raise without_samples(entry, "judge")
-    verdicts: dict[int, MoleculeVerdict] = {}
-    stated = conformer_texts(store, entry)
-    texts = (answer_of(stated.get(row["sample_id"]) or row["text"] or "") for row in rows)
-    tasks = (JudgeTask(k, text, row["smiles"] or "") for k, (row, text) in enumerate(zip(rows, texts, strict=True)))
+    texts = _conformers_of(store, entry, rows)
+    verdicts = {key: _nothing_to_judge(rows[key]) for key, text in enumerate(texts) if not text}
+    tasks = (JudgeTask(key, text, rows[key]["smiles"] or "") for key, text in enumerate(texts) if text)
     with closing(judged(tasks, settings, workers=workers, limit_s=limit_s)) as results:
         for task, verdict in results:
             kept = {} if settings.strain else {name: rows[task.key][name] for name in ON_REQUEST}
             verdicts[task.key] = replace(verdict, **kept)
             progress(len(verdicts), len(rows))
-    for index, row in enumerate(rows):
-        row |= verdict_row(row["clean"], verdicts[index])
+    for key, row in enumerate(rows):
+        row |= verdict_row(row["clean"], verdicts[key])
     columns: dict[str, Any] = run_columns(verdict_sums(rows))
     if any(row["clean"] is None for row in rows):
         del columns["usable"]  # without their texts
@@ -98,31 +98,47 @@ def judge_run(
     is_own = entry.files is store.home
     if is_own:
         entry = rewrite_run(entry, {SAMPLES.name: SAMPLES.rows(rows)}, columns)
-    not_finished = tuple(
-        f"sample {row['sample_id']} ({row['smiles']}): {failure.detail}"
-        for index, row in enumerate(rows)
-        for failure in verdicts[index].failed
-        if failure.check in (TIME, CRASH)
-    )
-    return JudgedRun(entry, rows, columns, is_own, not_finished)
+    return JudgedRun(entry, rows, columns, is_own, tuple(_not_finished(rows)))
+
+
+def _conformers_of(store: Store, entry: Entry, rows: Iterable[Row]) -> list[str]:
+    """What is judged of each sample; empty where there is nothing, an error where there is nothing at all."""
+    stated = conformer_texts(store, entry)
+    texts = [conformers_of_answer(stated.get(row["sample_id"]) or row["text"] or "") for row in rows]
+    if not any(texts):
+        fix = "Import its report with decoded_text, or a pickle whose molecules have a conformer"
+        raise StoreError(f"{entry.id} has samples, but neither their texts nor their conformers", fix)
+    return texts
+
+
+def _not_finished(rows: Iterable[Row]) -> Iterator[str]:
+    for row in rows:
+        for failed in row["failed"]:
+            if failed["check"] in (TIME, CRASH):
+                yield f"sample {row['sample_id']} ({row['smiles']}): {failed['detail']}"
+
+
+def _nothing_to_judge(row: Row) -> MoleculeVerdict:
+    why = row["parse_error"] if row["text"] is None and row["parse_error"] else "no text of it is stored"
+    return MoleculeVerdict(0, 0, None, None, (FailedCheck(LOADED, (), f"nothing to judge: {why}"),))
 
 
 def judge_text(text: str, smiles: str = "", settings: JudgeSettings = WITH_STRAIN, *, limit_s: float = LIMIT_S) -> Row:
     """What the table ``samples`` says of one text and the molecule that it should be: the one named, that of its
-    prompt, or its own. It is judged in a process with a limit."""
-    names = ("passed", "decodes", "clean", "same_graph", "issues")
-    form = other_form(answer_of(text))
-    rules: Row = dict.fromkeys(names[:-1], False) | {"issues": (OTHER_WORDS[form] if form else NOT_PARSED,)}
+    prompt, or its own; and why it is not clean. It is judged in a process with a limit."""
+    molecule = parse_smiles(smiles) if smiles else None
+    answer = find_answer(text, molecule)
+    if molecule is None:
+        with suppress(DriftscopeError):
+            molecule = parse_smiles(answer.prompted or extract_smiles(answer.conformers[0]))
+    form = other_form(answer.conformers[0])
+    rules: Row = dict.fromkeys(OF_TEXT, False) | {"issues": (OTHER_WORDS[form] if form else NOT_PARSED,)}
+    rules |= {"conformers": len(answer.bodies), "why_not_clean": ()}
     about: Row = {"smiles": None, "heavy_atoms": None}
-    try:
-        molecule = parse_smiles(smiles or prompt_smiles(text).strip() or extract_smiles(answer_of(text)))
-    except DriftscopeError:
-        if smiles:
-            raise
-    else:
+    if molecule is not None:
         check = check_sample(text, molecule)
-        rules = {name: getattr(check, name) for name in names}
+        rules = {name: getattr(check, name) for name in (*OF_TEXT, "issues", "conformers", "why_not_clean")}
         about = {"smiles": molecule.smiles, "heavy_atoms": molecule.heavy_atoms}
-    task = JudgeTask(0, answer_of(text), about["smiles"] or "")
+    task = JudgeTask(0, NEXT_CONFORMER.join(answer.conformers), about["smiles"] or "")
     ((_, verdict),) = judged([task], settings, workers=1, limit_s=limit_s)
     return about | rules | verdict_row(rules["clean"], verdict)

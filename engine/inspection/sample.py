@@ -12,7 +12,7 @@ from typing import Any
 
 from rdkit import Chem
 
-from engine.chem.enriched import described, prompt_smiles
+from engine.chem.enriched import described
 from engine.chem.smiles import parse_written
 from engine.errors import DriftscopeError, StoreError
 from engine.figures.words import counted
@@ -21,7 +21,7 @@ from engine.inspection.realign import aligned_as_stored
 from engine.inspection.runs import RunFacts, run_facts, run_tokenizer
 from engine.inspection.tries import ThrownText, blocks_thrown
 from engine.lp_records import UNKNOWN_LP
-from engine.records import Descriptors, Molecule
+from engine.records import SPELLED, Descriptors, Molecule
 from engine.store.columns import Kind
 from engine.store.entries import Entry
 from engine.store.generations import conformer_texts
@@ -29,7 +29,9 @@ from engine.store.reports import BEFORE
 from engine.store.store import Store
 from engine.store.views import connect
 from engine.text.align import Alignment
-from engine.text.blocks import displacement_ang
+from engine.text.blocks import PROMPT, block_places, displacement_ang, find_blocks
+from engine.text.check import shown_descriptors
+from engine.text.generated import mode_of
 from engine.text.template import needed_by_content
 from engine.text.tokenizers import TextTokenizer
 from engine.user_files import parsed_json
@@ -68,13 +70,14 @@ class Inspected:
     run: RunFacts
     sample: Row  # of samples
     molecule: Molecule  # without atoms where the SMILES that was asked for does not read
+    descriptors: Descriptors  # that it is written with
     tokenizer: TextTokenizer | None
     alignment: Alignment | None
-    blocks: tuple[Row, ...]  # of blocks, in order
+    blocks: tuple[Row, ...]  # of blocks, in order, each with its ``conformer``, from 1; 0 behind the answer
     steps: Mapping[int, Row]  # of steps, by pos; each of top_k has its piece next to its id
     tries: tuple[ThrownText, ...]  # that a guard threw away, where they were kept
     estimates: Mapping[int, BlockEstimate]  # by block: what a cut cost, where the model was asked
-    conformer: Chem.Mol | None
+    conformer: Chem.Mol | None  # the answer's first
     conformer_atoms: tuple[int, ...]
     why_no_conformer: str  # or why some of its atoms are not there
     by_group: GroupShape | None  # what the group's reader makes of a text that ours refuses
@@ -86,17 +89,21 @@ def inspect_sample(store: Store, run_id: str, sample_id: int) -> Inspected:
     """The sample of a run, which is named by its id or by any part that no other run has."""
     run = run_facts(store, run_id)
     (sample,), blocks, steps, tries = _rows(store, run, sample_id)
-    molecule, why_no_molecule = molecule_asked(sample, run.descriptors)
+    is_free = not sample["token_ids"] or mode_of(run.lp_record.name) == "structure"
+    molecule, why_no_molecule, descriptors = molecule_asked(sample, run.descriptors, by_text=is_free)
     tokenizer, why_no_tokenizer = run_tokenizer(run)
     alignment, why_no_alignment = None, ""
     if tokenizer is not None and molecule.atoms:
         alignment, why_no_alignment = aligned_as_stored(run, sample, blocks, molecule, tokenizer)
+    blocks = _in_conformers(blocks, alignment, sample)
+    first = [row for row in blocks if row["conformer"] == 1]
     stated = conformer_texts(store, store.entry(run.run_id), [sample_id]).get(sample_id)
-    shape = conformer_of({**sample, "text": stated or sample["text"]}, blocks, molecule)
+    shape = conformer_of({**sample, "text": stated or sample["text"]}, first, molecule)
     return Inspected(
         run=run,
         sample=sample,
         molecule=molecule,
+        descriptors=descriptors,
         tokenizer=tokenizer,
         alignment=alignment,
         blocks=blocks,
@@ -108,9 +115,10 @@ def inspect_sample(store: Store, run_id: str, sample_id: int) -> Inspected:
         conformer=shape.mol,
         conformer_atoms=shape.atoms,
         why_no_conformer=shape.why_not,
-        by_group=group_conformer_of(sample, blocks) if shape.why_not else None,
+        by_group=group_conformer_of(sample, first) if shape.why_not else None,
         missing=(
             *filter(None, (why_no_molecule, why_no_tokenizer, why_no_alignment)),
+            *_contradictions(run, sample, descriptors),
             *_missing(run, sample, bool(blocks), bool(steps), bool(tries), tokenizer is not None),
         ),
         can_score=bool(sample["token_ids"])
@@ -161,14 +169,34 @@ def _rows(store: Store, run: RunFacts, sample_id: int) -> list[tuple[Row, ...]]:
     return tables
 
 
-def molecule_asked(sample: Row, descriptors: Descriptors = "plain") -> tuple[Molecule, str]:
+def _in_conformers(blocks: Sequence[Row], alignment: Alignment | None, sample: Row) -> tuple[Row, ...]:
+    """The rows with the conformer of each, and of several conformers with its atom, which earlier imports lack."""
+    if alignment is not None and len(alignment.blocks) == len(blocks):
+        several = any(block.conformer > 1 for block in alignment.blocks)
+        each = zip(blocks, alignment.blocks, strict=True)
+        return tuple(
+            {**row, "conformer": block.conformer, "atom": block.atom if several else row["atom"]} for row, block in each
+        )
+    found = find_blocks(sample["text"] or "")
+    places = block_places(sample["text"] or "", found) if len(found) == len(blocks) else [(0, 1)] * len(blocks)
+    return tuple({**row, "conformer": number} for row, (_, number) in zip(blocks, places, strict=True))
+
+
+def molecule_asked(
+    sample: Row, descriptors: Descriptors = "plain", *, by_text: bool = False
+) -> tuple[Molecule, str, Descriptors]:
     """The molecule in the order of the prompt, as the answer follows it; one without atoms, and why, where it does not
-    read. A report file's prompt need not be canonical; then ``extra`` has it."""
+    read. A report file's prompt need not be canonical; then ``extra`` has it. ``by_text``: with the descriptors of the
+    text where it shows them, since no LP put them there."""
     smiles = _prompt_smiles(sample)
     try:
-        return described(parse_written(smiles), descriptors), ""
+        molecule = parse_written(smiles)
     except DriftscopeError as error:
-        return Molecule(smiles, smiles, (), (), 0, Chem.Mol()), f"There is no molecule to compare with: {error.what}."
+        problem = f"There is no molecule to compare with: {error.what}."
+        return Molecule(smiles, smiles, (), (), 0, Chem.Mol()), problem, descriptors
+    if by_text:
+        descriptors = shown_descriptors(molecule, sample["text"] or "") or descriptors
+    return described(molecule, descriptors), "", descriptors
 
 
 def _prompt_smiles(sample: Row) -> str:
@@ -178,7 +206,16 @@ def _prompt_smiles(sample: Row) -> str:
     except ValueError:
         return smiles
     before = extra.get(BEFORE) if isinstance(extra, dict) else None
-    return (prompt_smiles(before).strip() if isinstance(before, str) else "") or smiles
+    prompts = PROMPT.findall(before) if isinstance(before, str) else []
+    return str(prompts[-1]).strip() if prompts else smiles
+
+
+def _contradictions(run: RunFacts, sample: Row, descriptors: Descriptors) -> Iterator[str]:
+    """Of a text that somebody else's program made: where it is not written as its LP writes."""
+    usual = run.lp_record.descriptors
+    if not sample["token_ids"] and usual not in (None, descriptors):
+        written = f"Its text writes {SPELLED[descriptors]}, where the LP {run.lp_words} writes {SPELLED[usual]}"
+        yield f"{written}: its atoms are compared with its own."
 
 
 def _missing(

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rdkit import Chem
 
-from engine.chem.enriched import as_decimals, decode
+from engine.chem.enriched import as_decimals
 from engine.chem.geometry import judged_with
 from engine.chem.judges import JudgePool, JudgeTask
 from engine.chem.molecule_files import MoleculeList, heavy_atoms_of, smiles_of
@@ -52,7 +52,7 @@ from engine.store.schema import RUN, SAMPLES, STEPS, TRIES
 from engine.store.staging import Group, Staging, sweep, totals
 from engine.store.store import Store
 from engine.text.blocks import RULES, SOUND
-from engine.text.check import answer_of
+from engine.text.check import conformers_of_answer, decode_with
 from engine.text.generated import mode_of
 from engine.user_files import open_regular
 
@@ -305,7 +305,7 @@ class GroupWork:
                 self._seconds[event.sample] = now - began
                 if self.judges is not None:
                     sample = self.generation.samples[-1]
-                    self.judges.add(JudgeTask(event.sample, answer_of(self._stated(sample)), sample.smiles))
+                    self.judges.add(JudgeTask(event.sample, conformers_of_answer(self._stated(sample)), sample.smiles))
             yield event
             self.go_on()
 
@@ -361,7 +361,7 @@ class GroupWork:
             self._made[molecule.smiles] = None if isinstance(made, str) else made
         if (references := self._made[molecule.smiles]) is not None:
             with suppress(DriftscopeError):
-                return float(least_rmsd(decode(self._stated(sample)).mol, references))
+                return float(least_rmsd(decode_with("strict", self._stated(sample)).mol, references))
         return None
 
     def _stated(self, sample: Sample) -> str:

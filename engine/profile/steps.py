@@ -66,7 +66,7 @@ def aligned_in_run(store: Store, run_id: str, sample_ids: Collection[int]) -> di
     alignments: dict[int, Alignment] = {}
     for sample in samples:
         rows = [row for row in blocks if row["sample_id"] == sample["sample_id"]]
-        molecule, _ = molecule_asked(sample)
+        molecule, *_ = molecule_asked(sample)
         aligned, _ = aligned_as_stored(run, sample, rows, molecule, tokenizer) if molecule.atoms else (None, "")
         if aligned is not None:
             alignments[sample["sample_id"]] = aligned

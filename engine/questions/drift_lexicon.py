@@ -120,7 +120,7 @@ def junk_tokens(
 
     templates: dict[str, Template | None] = {}
     for row in samples:
-        molecule, _ = molecule_asked(row, run.descriptors)
+        molecule, *_ = molecule_asked(row, run.descriptors)
         if molecule.smiles not in templates:
             templates[molecule.smiles] = None
             with contextlib.suppress(DriftscopeError):

@@ -3,8 +3,9 @@
 Two modes. ``position``: an LP that forces by position made the text, so generated token i is at template index i,
 whatever it says. ``structure``: the model was free to end a block (no LP, ``truncating``, ``exact``), so atoms are
 matched by what they are, blocks to blocks, and the rest token by token; junk, missing and invented atoms and a missing
-tail leave gaps. The running drift counts the FREE positions that the text left over so far, minus the tokens for
-which the template had no position: how far off a position LP's pointer would be.
+tail leave gaps. Several conformers are each next to the template. The running drift counts the FREE positions that the
+text left over so far, minus the tokens for which the template had no position: how far off a position LP's pointer
+would be.
 """
 
 from __future__ import annotations
@@ -80,6 +81,8 @@ def align(
     if forced is not None and len(forced) != len(ids):
         raise ValueError(f"{len(forced)} forced flags for {len(ids)} tokens")
     generated = read_generated(template, ids, tokenizer, lp=lp, masses=masses, form=form)
+    atoms = [block if block < 0 else block % template.blocks for block in generated.template_block]
+    template = template.repeated(max(generated.conformer, default=1) or 1)
     if mode == "position":
         pairs: list[_Pair] = list(zip_longest(range(len(ids)), range(template.tokens)))
     else:
@@ -92,7 +95,8 @@ def align(
     touching = generated.block_of[generated.is_junk & (generated.block_of >= 0)]
     junk_tokens = np.bincount(touching, minlength=len(generated.blocks)).tolist()
     free = template.free_per_block.tolist()
-    blocks = blocks_of(generated.blocks, generated.readings, generated.template_block, free, tokenizer, form)
+    numbers = generated.conformer
+    blocks = blocks_of(generated.blocks, generated.readings, atoms, free, tokenizer, form, numbers)
     blocks = [replace(block, junk_tokens=count) for block, count in zip(blocks, junk_tokens, strict=True)]
     return Alignment(mode, generated.text, tuple(rows), tuple(blocks), tuple(generated.readings))
 

@@ -35,6 +35,11 @@ _DIGITS = frozenset("0123456789.-")
 
 SPECIAL_TOKEN = re.compile(r"<(?:\|[^<>|]*\||/?s|bos|eos|pad|unk)>")
 _TAGS = ("[SMILES]", "[/SMILES]", "[CONFORMER]", "[/CONFORMER]")
+PROMPT = re.compile(r"\[SMILES\]((?:[^\[]|\[(?!/?SMILES\]))*+)\[/SMILES\]")
+"""A whole prompt, and its SMILES."""
+MOST_CONFORMERS = 64
+"""Of an answer that are read, each next to its template: 5,000 tokens, the most that the group asks for, hold 8."""
+_PROMPT_OR_OPENING = re.compile(rf"(?P<prompt>{PROMPT.pattern})|\[CONFORMER\]")
 
 # A number as it may be damaged: (whole)(points)(decimals), with the points or what is before them missing.
 _NUMBER = re.compile(r"-?(?=\d|(?<!\.)\.++\d)(\d*+)(\.*+)(\d*)", re.ASCII)
@@ -115,6 +120,19 @@ def find_blocks(text: str) -> list[FoundBlock]:
     return blocks
 
 
+def block_places(text: str, blocks: Sequence[FoundBlock]) -> list[tuple[int, int]]:
+    """Of each block how many prompts are before it, and which conformer of the last of them it is in, from 1."""
+    places, prompt, conformer, tags = [], 0, 0, _PROMPT_OR_OPENING.finditer(text)
+    tag = next(tags, None)
+    for block in blocks:
+        while tag is not None and tag.start() < block.start:
+            is_prompt = tag["prompt"] is not None
+            prompt, conformer = (prompt + 1, 0) if is_prompt else (prompt, conformer + 1)
+            tag = next(tags, None)
+        places.append((prompt, max(conformer, 1)))
+    return places
+
+
 def read_block(
     content: str,
     *,
@@ -135,6 +153,11 @@ def read_block(
     is_triple = is_whole and not _joins_digits(content, start, end)
     numbers = tuple(without_junk.split(",")) if is_triple else _first_numbers(content, form)
     return BlockReading(content, tuple(sorted(kinds, key=KINDS.index)), is_clean, start, end, numbers)
+
+
+def read_blocks(blocks: Sequence[FoundBlock], *, form: NumberFormat = READ_FORMAT, lp: str) -> list[BlockReading]:
+    """Each by its text alone."""
+    return [read_block(block.content, form=form, lp=lp, closed=block.closed) for block in blocks]
 
 
 def displacement_ang(cut: str, whole: str) -> float | None:

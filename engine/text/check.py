@@ -12,8 +12,11 @@ damaged text ours makes none, and the group's often makes one with atoms where t
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 from rdkit import Chem
@@ -21,11 +24,13 @@ from rdkit import Chem
 from engine.chem import enriched
 from engine.chem.enriched import (
     CLOSE_TAG,
+    NEXT_CONFORMER,
     OPEN_TAG,
     Decoded,
     decode,
     decode_parts,
-    prompt_smiles,
+    described,
+    skeleton_of,
     split_as_group,
     why_not_taken,
 )
@@ -33,9 +38,21 @@ from engine.chem.other_forms import OTHER_WORDS, other_form
 from engine.chem.rdkit_log import captured_log
 from engine.chem.smiles import MOST_CHARACTERS as MOST_SMILES
 from engine.chem.smiles import bare_form, read_text_order, same_graph
-from engine.errors import EnrichedError, MoleculeSizeError, SmilesError
-from engine.records import BinFormat, Check, Molecule, NumberFormat, ReaderName
-from engine.text.blocks import READ_FORMAT, SOUND, SPECIAL_TOKEN, BlockReading, find_blocks, read_block
+from engine.errors import EnrichedError, MoleculeSizeError, SmilesError, shown
+from engine.figures.words import counted
+from engine.records import DESCRIPTORS, BinFormat, Check, Descriptors, Molecule, NumberFormat, ReaderName
+from engine.text.blocks import (
+    MOST_CONFORMERS,
+    PROMPT,
+    READ_FORMAT,
+    SOUND,
+    SPECIAL_TOKEN,
+    BlockReading,
+    FoundBlock,
+    find_blocks,
+    read_block,
+    read_blocks,
+)
 
 NO_CONFORMER = "no conformer in the answer"
 NOT_CLOSED = "conformer not closed"
@@ -45,15 +62,95 @@ NO_COORDINATES = "no real coordinates"
 
 _DESCRIPTOR = re.compile(r"\[[^\[\]]*\]")
 _UNKNOWN_TOKEN = re.compile(r"<\|?unk\|?>|\[UNK\]", re.IGNORECASE)
+_OPENING = re.compile(re.escape(OPEN_TAG))
 _PADDING = re.compile(rf"\A(?:\s*{SPECIAL_TOKEN.pattern})+")
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Where a decoded text has its answer: behind its prompt and the examples before that, up to a further prompt or an
+    end token, behind which there is only padding."""
+
+    text: str  # all of it
+    start: int
+    end: int
+    bodies: tuple[tuple[int, int], ...]  # of each conformer: what its tags enclose; without tags there is one
+    unclosed: frozenset[int]  # of these by index: opened, and not closed
+    further: str | None  # the SMILES of a prompt that comes in the answer
+
+    @property
+    def conformers(self) -> list[str]:
+        return [self.text[start:end].strip() for start, end in self.bodies]
+
+    @property
+    def prompted(self) -> str:
+        """The SMILES of the prompt right before it; empty where there is none."""
+        prompts = list(PROMPT.finditer(self.text, 0, self.start))
+        return prompts[-1][1].strip() if prompts else ""
+
+
+def find_answer(text: str, asked: Molecule | None = None) -> Answer:
+    """The answer to the prompt of ``asked``; where that is not known, to the last prompt that a conformer follows."""
+    start = answer_start(text, asked)
+    further = PROMPT.search(text, start)
+    end = further.start() if further else len(text)
+    openings = [match.span() for match in islice(_OPENING.finditer(text, start, end), MOST_CONFORMERS)]
+    if not openings:
+        padding = _PADDING.match(text[start:end])
+        openings = [(start, start + (padding.end() if padding else 0))]
+    special = SPECIAL_TOKEN.search(text, openings[0][1], end)
+    stop = special.start() if special else end
+    bodies, unclosed = list[tuple[int, int]](), set[int]()
+    for index, (opening, begin) in enumerate(openings):
+        if begin <= stop:
+            is_last = index + 1 == len(openings)
+            close = text.find(CLOSE_TAG, begin, end if is_last else openings[index + 1][0])
+            behind = stop if is_last else min(stop, openings[index + 1][0])
+            bodies.append((begin, min(close, behind) if close >= 0 else behind))
+            if close < 0 and text.startswith(OPEN_TAG, opening):
+                unclosed.add(index)
+    return Answer(text, start, stop, tuple(bodies), frozenset(unclosed), further and further[1].strip())
+
+
+def answer_start(text: str, asked: Molecule | None) -> int:
+    """Behind its prompt; 0 where it has none, or begins with its answer."""
+    prompts = list(PROMPT.finditer(text))
+    if not prompts or find_blocks(before := text[: prompts[0].start()]) or OPEN_TAG in before:
+        return 0
+    if asked is None:
+        last = text.rfind(OPEN_TAG)
+        return next((prompt.end() for prompt in reversed(prompts) if prompt.end() <= last), prompts[0].end())
+    smiles = [prompt[1].strip() for prompt in prompts]
+    is_asked = {written: _is_of(written, asked) for written in set(smiles)}
+    at = max((index for index, written in enumerate(smiles) if is_asked[written]), default=0)
+    while at and is_asked[smiles[at - 1]]:  # a model may repeat its prompt behind its answer
+        at -= 1
+    return prompts[at].end()
+
+
 def answer_of(text: str) -> str:
-    """The answer inside the conformer tags: what is left of a decoded text without prompt, tags and padding."""
-    before, opened, behind = text.partition(OPEN_TAG)
-    body = behind if opened else _PADDING.sub("", before)
-    body = SPECIAL_TOKEN.split(body, maxsplit=1)[0]  # behind an end token there is only padding
-    return body.partition(CLOSE_TAG)[0].strip()
+    """The first conformer of the answer: what is left of a decoded text without prompt, tags and padding."""
+    return find_answer(text).conformers[0]
+
+
+def conformers_of_answer(text: str) -> str:
+    """All of its conformers one behind the other, as they are judged: without the first and the last tag."""
+    return NEXT_CONFORMER.join(find_answer(text).conformers)
+
+
+def shown_descriptors(molecule: Molecule, text: str) -> Descriptors | None:
+    """How an answer of this molecule, given with plain descriptors, writes bare heteroatoms that have hydrogens; None
+    where it does not tell: the molecule has none, or the answer is not atom by atom the molecule."""
+    written = without_blocks(answer_of(text))
+    kinds = DESCRIPTORS if molecule.atoms and written else ()
+    matching = [kind for kind in kinds if written == without_blocks(skeleton_of(described(molecule, kind)))]
+    return matching[0] if len(matching) == 1 else None
+
+
+def without_blocks(answer: str) -> str:
+    blocks = find_blocks(answer)
+    starts, ends = [0, *(block.end for block in blocks)], [*(block.start for block in blocks), len(answer)]
+    return "".join(answer[start:end] for start, end in zip(starts, ends, strict=True))
 
 
 def extract_smiles(answer: str) -> str:
@@ -61,10 +158,7 @@ def extract_smiles(answer: str) -> str:
     the answer to its end, it says what a block is: a ``<`` may be within one."""
     with suppress(EnrichedError):
         return split_as_group(answer)[0]
-    blocks = find_blocks(answer)
-    starts, ends = [0, *(block.end for block in blocks)], [*(block.start for block in blocks), len(answer)]
-    without_blocks = "".join(answer[start:end] for start, end in zip(starts, ends, strict=True))
-    return _DESCRIPTOR.sub(lambda match: bare_form(match.group()), without_blocks)
+    return _DESCRIPTOR.sub(lambda match: bare_form(match.group()), without_blocks(answer))
 
 
 def check_sample(
@@ -75,43 +169,81 @@ def check_sample(
     readings: Sequence[BlockReading] | None = None,
     form: NumberFormat = READ_FORMAT,
 ) -> Check:
-    """Check one answer (with or without its tags) against the molecule that was asked for.
+    """Check one answer (with or without its prompt and tags) against the molecule that was asked for. Of several
+    conformers each is checked, and the worst counts.
 
-    ``readings`` are the blocks' readings where an alignment has made better ones than the text alone gives.
+    ``readings`` are the blocks' readings where an alignment has made better ones than the text alone gives. Those by an
+    LP's positions need not be as many as the text's blocks; then there is one conformer.
     """
-    answer = answer_of(text)
-    blocks = find_blocks(answer)
-    if readings is None:
-        readings = [read_block(block.content, form=form, lp=lp, closed=block.closed) for block in blocks]
-    extracted = extract_smiles(answer)
+    answer, found = find_answer(text, prompt), find_blocks(text)
+    starts = [block.start for block in found]
+    inside = [slice(bisect_left(starts, start), bisect_left(starts, end)) for start, end in answer.bodies]
+    if readings is None or (len(readings) != len(found) and len(inside) > 1):
+        readings = read_blocks(found, form=form, lp=lp)
+    of_each = [readings[part] for part in inside] if len(readings) == len(found) else [readings]
+    name = "conformer {}: " if len(inside) > 1 else ""
+    parts = [
+        _check_conformer(text, name.format(number + 1), found[part], readings, prompt, form, number in answer.unclosed)
+        for number, (text, part, readings) in enumerate(zip(answer.conformers, inside, of_each, strict=True))
+    ]
+    whole = _worst(parts)
+    why_not = (*whole.why_not_clean, *_around(answer, starts, sum(part.stop - part.start for part in inside)))
+    is_other = asks_for_another(answer, prompt) or _UNKNOWN_TOKEN.search(text, answer.start) is not None
+    decodes = whole.decodes and not is_other
+    is_clean = decodes and whole.passed and not why_not
+    return replace(whole, decodes=decodes, clean=is_clean, why_not_clean=why_not)
+
+
+def _around(answer: Answer, starts: Sequence[int], inside: int) -> Iterator[str]:
+    """What the answer has besides its conformers, of which the blocks are ``inside``."""
+    outside = bisect_left(starts, answer.end) - bisect_left(starts, answer.start) - inside
+    if answer.further is not None:
+        yield f"another prompt in the answer: {shown(answer.further)}"
+    elif outside:
+        yield f"{counted(outside, 'block')} outside of the conformer's tags"
+
+
+def _worst(parts: Sequence[Check]) -> Check:
+    """Of several conformers what is true of all; their molecule is that of the one that is farthest from a SMILES."""
+    farthest = min(parts, key=lambda part: (part.parsed, part.same_graph, part.exact_match))
+    return replace(
+        farthest,
+        passed=all(part.passed for part in parts),
+        decodes=all(part.decodes for part in parts),
+        issues=tuple(issue for part in parts for issue in part.issues),
+        has_real_coordinates=all(part.has_real_coordinates for part in parts),
+        blocks=sum(part.blocks for part in parts),
+        unverified_blocks=sum(part.unverified_blocks for part in parts),
+        conformers=len(parts),
+        why_not_clean=tuple(damage for part in parts for damage in part.why_not_clean),
+    )
+
+
+def _check_conformer(
+    text: str,
+    name: str,
+    blocks: Sequence[FoundBlock],
+    readings: Sequence[BlockReading],
+    prompt: Molecule,
+    form: NumberFormat,
+    is_unclosed: bool,
+) -> Check:
+    """One of the answer's conformers; what is wrong with it begins with its ``name``."""
+    extracted = extract_smiles(text)
     mol, parse_error = _parse(extracted)
     is_same = mol is not None and same_graph(mol, prompt.mol)
     has_real = _has_real_coordinates(readings)
-    issues: tuple[str, ...] = (NO_CONFORMER,)
-    if blocks:
-        applies = {
-            NOT_CLOSED: OPEN_TAG in text and CLOSE_TAG not in text.partition(OPEN_TAG)[2],
-            NOT_PARSED: mol is None,
-            MISMATCH: mol is not None and not is_same,
-            NO_COORDINATES: not has_real,
-        }
-        issues = tuple(issue for issue, is_so in applies.items() if is_so)
-    other = None if isinstance(form, BinFormat) else other_form(answer)
+    issues = _issues(blocks, mol, is_same, has_real, is_unclosed)
+    takes_it = set(issues) <= {NO_COORDINATES} and _group_takes(text, mol)
+    other = None if isinstance(form, BinFormat) else other_form(text)
     if other is not None:
         of_form = {NO_COORDINATES} if other in ("legacy", "binned") else set(issues)  # of the others nothing is read
-        issues = (OTHER_WORDS[other], *(issue for issue in issues if issue not in of_form))
-    decodes = (
-        not {NO_CONFORMER, NOT_CLOSED, NOT_PARSED, MISMATCH}.intersection(issues)
-        and _group_takes(answer, mol)
-        and _UNKNOWN_TOKEN.search(text) is None
-        and not asks_for_another(text, prompt)
-    )
-    is_sound = all(SOUND.issuperset(reading.kinds) for reading in readings)
+        issues = [OTHER_WORDS[other], *(issue for issue in issues if issue not in of_form)]
     return Check(
         passed=not issues,
-        decodes=decodes,
-        clean=decodes and not issues and is_sound and len(readings) == prompt.atoms,
-        issues=issues,
+        decodes=takes_it,
+        clean=False,  # only the answer as a whole is
+        issues=tuple(f"{name}{issue}" for issue in issues),
         parsed=mol is not None,
         parse_error=parse_error,
         same_graph=is_same,
@@ -121,7 +253,22 @@ def check_sample(
         has_real_coordinates=has_real,
         blocks=len(readings),
         unverified_blocks=sum("unverified" in reading.kinds for reading in readings),
+        why_not_clean=tuple(f"{name}{damage}" for damage in _damages(readings, prompt.atoms)),
     )
+
+
+def _issues(
+    blocks: Sequence[FoundBlock], mol: Chem.Mol | None, is_same: bool, has_real: bool, is_unclosed: bool
+) -> list[str]:
+    if not blocks:
+        return [NO_CONFORMER]
+    applies = {
+        NOT_CLOSED: is_unclosed,
+        NOT_PARSED: mol is None,
+        MISMATCH: mol is not None and not is_same,
+        NO_COORDINATES: not has_real,
+    }
+    return [issue for issue, is_so in applies.items() if is_so]
 
 
 def _group_takes(answer: str, mol: Chem.Mol | None) -> bool:
@@ -134,13 +281,25 @@ def _group_takes(answer: str, mol: Chem.Mol | None) -> bool:
     return has_all and all(why_not_taken(content) is None for content in contents)
 
 
-def asks_for_another(text: str, prompt: Molecule) -> bool:
-    """Whether the text holds the prompt of another molecule."""
-    smiles = prompt_smiles(text).strip()
-    if smiles in ("", prompt.smiles, prompt.source):
-        return False
-    mol, _ = _parse(smiles)
-    return mol is None or not same_graph(mol, prompt.mol)
+def _damages(readings: Sequence[BlockReading], atoms: int) -> Iterator[str]:
+    """Of one conformer, each damaged block, and blocks that are too many or too few."""
+    for number, reading in enumerate(readings):
+        if not SOUND.issuperset(reading.kinds):
+            yield f"block {number} is {', '.join(reading.kinds)}: {shown(reading.content)}"
+    if len(readings) != atoms:
+        yield f"{counted(len(readings), 'block')} for {counted(atoms, 'atom')}"
+
+
+def asks_for_another(answer: Answer, prompt: Molecule) -> bool:
+    """Whether the answer's prompt, or one that comes in it, is of another molecule."""
+    return any(smiles and not _is_of(smiles, prompt) for smiles in (answer.prompted, answer.further))
+
+
+def _is_of(smiles: str, prompt: Molecule) -> bool:
+    if smiles in (prompt.smiles, prompt.source):
+        return True
+    mol, _ = _parse(smiles) if prompt.atoms else (None, None)  # what was asked for need not read
+    return mol is not None and same_graph(mol, prompt.mol)
 
 
 def _parse(smiles: str) -> tuple[Chem.Mol | None, str | None]:
@@ -172,9 +331,10 @@ def _has_real_coordinates(readings: Sequence[BlockReading]) -> bool:
 
 
 def decode_with(reader: ReaderName, text: str) -> Decoded:
-    """The molecule and conformer that a reader makes of an answer; EnrichedError where it is none, or not finite."""
+    """The molecule and conformer that a reader makes of an answer, of several conformers the first; EnrichedError where
+    it is none, or not finite."""
     if reader == "strict":
-        return decode(text)
+        return decode(text.partition(NEXT_CONFORMER)[0])
     if (form := other_form(answer_of(text))) is not None:
         raise EnrichedError(OTHER_WORDS[form])
     decoded = decode_as_group(text)

@@ -9,15 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.chem.enriched import OPEN_TAG
 from engine.chem.smiles import element_of
 from engine.lp_records import NO_LP, lp_of_text
 from engine.records import Block, NumberFormat, Role
-from engine.text.blocks import READ_FORMAT, BlockReading, CloseMass, FoundBlock, find_blocks, read_block
+from engine.text.blocks import (
+    MOST_CONFORMERS,
+    READ_FORMAT,
+    BlockReading,
+    CloseMass,
+    FoundBlock,
+    block_places,
+    find_blocks,
+    read_block,
+)
 from engine.text.template import FREE, ROLES, Template, check_placeholder, needed_by_content, token_roles
 from engine.text.tokenizers import TextTokenizer
 
@@ -41,7 +52,8 @@ class ReadText:
     is_junk: NDArray[np.bool_]  # [tokens] holds at least one character of junk
     blocks: list[FoundBlock]
     readings: list[BlockReading]  # [blocks]
-    template_block: list[int]  # [blocks] -1 for a block that the template has not
+    template_block: list[int]  # [blocks] of the template, over all conformers; -1 for a block that it has not
+    conformer: list[int]  # [blocks] of the answer, from 1; 0 behind a further prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,27 +81,30 @@ def read_generated(
     masses: Mapping[int, CloseMass] | None = None,
     form: NumberFormat = READ_FORMAT,
 ) -> ReadText:
-    """What a model wrote under an LP, next to its template; ``masses`` by block, where they are known."""
+    """What a model wrote under an LP, next to its template; ``masses`` by block, where they are known. Several
+    conformers are each next to the same template."""
     text, starts, ends = tokenizer.spans(ids)
     if mode_of(lp) == "position":
         blocks = _blocks_by_position(template, text, starts)
-        template_block = list(range(len(blocks)))
+        template_block, conformer = list(range(len(blocks))), [1] * len(blocks)
     else:
         blocks = find_blocks(text)
-        units = units_between(text, [(block.start, block.end) for block in blocks])
-        template_block = match_units(units_between(template.text, template.block_spans.tolist()), units)
+        atoms, conformer = match_blocks(units_between(template.text, template.block_spans.tolist()), text, blocks)
+        offsets = (template.blocks * (number - 1) for number in conformer)
+        template_block = [-1 if atom < 0 else atom + offset for atom, offset in zip(atoms, offsets, strict=True)]
     readings = [
         read_block(block.content, form=form, lp=lp, mass=(masses or {}).get(index), closed=block.closed)
         for index, block in enumerate(blocks)
     ]
-    return _read(text, ids, starts, ends, blocks, readings, template_block)
+    return _read(text, ids, starts, ends, blocks, readings, template_block, conformer)
 
 
 def read_text(text: str, tokenizer: TextTokenizer) -> ReadText:
     """A text of which neither the model nor an LP is known."""
     ids, blocks = tokenizer.encode(text), find_blocks(text)
     readings = [read_block(block.content, lp=NO_LP, closed=block.closed) for block in blocks]
-    return _read(text, ids, *tokenizer.offsets(text, ids), blocks, readings, [-1] * len(blocks))
+    conformers = [number for _, number in block_places(text, blocks)]
+    return _read(text, ids, *tokenizer.offsets(text, ids), blocks, readings, [-1] * len(blocks), conformers)
 
 
 def _read(
@@ -100,6 +115,7 @@ def _read(
     blocks: list[FoundBlock],
     readings: list[BlockReading],
     template_block: list[int],
+    conformer: list[int],
 ) -> ReadText:
     # An unclosed block has no '>' of its own; its span is widened by one so that its last token still is inside.
     spans = np.array([(block.start, block.end + (not block.closed)) for block in blocks], dtype=np.int64).reshape(-1, 2)
@@ -113,7 +129,7 @@ def _read(
         if reading.junk_end > reading.junk_start:
             first, last = block.start + 1 + reading.junk_start, block.start + 1 + reading.junk_end
             is_junk |= (starts < last) & (ends > first)
-    return ReadText(text, ids, starts, ends, roles, block_of, is_junk, blocks, readings, template_block)
+    return ReadText(text, ids, starts, ends, roles, block_of, is_junk, blocks, readings, template_block, conformer)
 
 
 def read_tokens(of: ReadText | Template, tokenizer: TextTokenizer) -> list[ReadToken]:
@@ -133,12 +149,14 @@ def blocks_of(
     free: Sequence[int] | None,
     tokenizer: TextTokenizer | None,
     form: NumberFormat = READ_FORMAT,
+    conformers: Sequence[int] | None = None,
 ) -> list[Block]:
     """Blocks as they were found and read, next to the FREE positions that a template has for their atoms."""
+    conformers = conformers or [1] * len(blocks)
     numbers = [(block.descriptor, ",".join(reading.numbers)) for block, reading in zip(blocks, readings, strict=True)]
     needs = needed_by_content(numbers, tokenizer) if free and tokenizer else []
     records = []
-    for index, (block, reading, atom) in enumerate(zip(blocks, readings, atoms, strict=True)):
+    for index, (block, reading, atom, conformer) in enumerate(zip(blocks, readings, atoms, conformers, strict=True)):
         x, y, z = [form.value_ang(number) for number in reading.numbers] + [None] * (3 - len(reading.numbers))
         template_free = free[atom] if free and atom >= 0 else 0
         # Known are three complete numbers that the model itself ended: cleanly, or by going on with junk.
@@ -146,9 +164,8 @@ def blocks_of(
         needed = needs[index] if needs and is_ended and atom >= 0 else None
         drift = None if needed is None else template_free - needed
         text, element, kinds, junk = block.content, element_of(block.descriptor), reading.kinds, reading.junk_text
-        records.append(
-            Block(index, atom, element, text, x, y, z, template_free, needed, drift, kinds, junk, junk_tokens=0)
-        )
+        fields = (index, atom, element, text, x, y, z, template_free, needed, drift, kinds, junk)
+        records.append(Block(*fields, junk_tokens=0, conformer=conformer))
     return records
 
 
@@ -198,16 +215,32 @@ def block_needs(text: ReadText, tokenizer: TextTokenizer, placeholder: str) -> l
 # --- matching atoms -----------------------------------------------------------------------------------------------
 
 
-def units_between(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[str, str]]:
-    """For each block the descriptor before it and the bonds, branches and ring digits before that."""
+def units_between(text: str, spans: Sequence[tuple[int, int]], position: int = 0) -> list[tuple[str, str]]:
+    """For each block the descriptor before it and the bonds, branches and ring digits before that, from ``position``
+    on."""
     units = []
-    position = 0
     for start, end in spans:
         between = text[position:start]
         cut = max(between.rfind("["), 0)
         units.append((between[cut:], between[:cut]))
         position = end
     return units
+
+
+def match_blocks(template: Sequence[Unit], text: str, blocks: Sequence[FoundBlock]) -> tuple[list[int], list[int]]:
+    """For each block of an answer its atom in the template, -1 for none, and its conformer, from 1; behind a further
+    prompt there is neither, and its conformer is 0."""
+    places = [(prompt, min(number, MOST_CONFORMERS)) for prompt, number in block_places(text, blocks)]
+    atoms, end = list[int](), 0
+    for place, of_place in groupby(zip(places, blocks, strict=True), key=lambda each: each[0]):
+        spans = [(block.start, block.end) for _, block in of_place]
+        if place[0] > places[0][0]:
+            atoms += [-1] * len(spans)
+            continue
+        start = max(text.rfind(OPEN_TAG, end, spans[0][0]), end)
+        atoms += match_units(template, units_between(text, spans, start))
+        end = spans[-1][1]
+    return atoms, [number if prompt == places[0][0] else 0 for prompt, number in places]
 
 
 def match_units(template: Sequence[Unit], generated: Sequence[Unit]) -> list[int]:

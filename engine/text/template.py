@@ -73,6 +73,22 @@ class Template:
     def free_per_block(self) -> NDArray[np.int64]:  # [blocks]
         return np.bincount(self.block_of[self.roles == FREE], minlength=self.blocks)
 
+    def repeated(self, times: int) -> Template:
+        """For an answer of so many conformers, each in its tags, which share no token with what is next to them."""
+        if times == 1:
+            return self
+        of_token, of_each = np.repeat(np.arange(times, dtype=np.int32), self.tokens), np.arange(times, dtype=np.int32)
+        block_of = np.tile(self.block_of, times)
+        return Template(
+            self.text * times,
+            np.tile(self.ids, times),
+            np.tile(self.roles, times),
+            np.where(block_of < 0, -1, block_of + of_token * self.blocks).astype(np.int32),
+            np.tile(self.starts, times) + of_token * len(self.text),
+            np.tile(self.ends, times) + of_token * len(self.text),
+            (self.block_spans[None] + of_each[:, None, None] * len(self.text)).reshape(-1, 2),
+        )
+
 
 def check_placeholder(placeholder: str) -> str:
     """The placeholder, if it can stand inside a block."""

@@ -46,7 +46,7 @@ from pages._shared.words import (
     unbroken,
     verdict,
     visible_text,
-    wrong_words,
+    wrong_places,
 )
 
 VIEW_HEIGHT = 230  # so that drawing and conformer are in one screen
@@ -108,7 +108,7 @@ def check_line(failed: Mapping[str, Any]) -> str:
 
 
 def location_of(error: str) -> str:
-    return error.removeprefix("enriched text, ")
+    return error.replace("enriched text, ", "", 1)  # before it there may be the conformer
 
 
 def rule_words(sample: Mapping[str, Any]) -> str:
@@ -142,10 +142,7 @@ def _failed(inspection: Inspected) -> None:
 
 @st.fragment
 def _linked(store: Store, inspection: Inspected) -> None:
-    of_atom: dict[int, Mapping[str, Any]] = {}  # an atom's first block: a model may write more than one
-    for block in inspection.blocks:
-        if block["atom"] is not None and 0 <= block["atom"] < inspection.molecule.atoms:
-            of_atom.setdefault(block["atom"], block)
+    of_atom = _block_of_each(inspection)
     steps, steps_model = scoring.steps_of(inspection)
     estimates, estimated_by = scoring.estimates_of(inspection)
     atom = state.number(state.ATOM)
@@ -155,7 +152,7 @@ def _linked(store: Store, inspection: Inspected) -> None:
     with left.container(gap="xsmall", key="pictures"):  # they stay in sight next to the rows
         if inspection.molecule.atoms:
             _drawing(inspection, of_atom, atom)
-            _shape(inspection, of_atom, _group_on_top(inspection))
+            _shape(inspection, _block_of_each(inspection, only=1), _group_on_top(inspection))
         _badges(inspection)
         _readers(inspection)
     with right:
@@ -175,6 +172,16 @@ def _not_available(inspection: Inspected, has_steps: bool) -> None:
     elif missing:
         words = "\n".join(f"- {escaped(words)}" for words in missing)
         st.info(words, icon=":material/visibility_off:", title="Not available")
+
+
+def _block_of_each(inspection: Inspected, only: int = 0) -> dict[int, Mapping[str, Any]]:
+    """By atom the block that a drawing marks: of one conformer, or the first with a fault."""
+    of_atom: dict[int, Mapping[str, Any]] = {}
+    for block in sorted(inspection.blocks, key=lambda block: not faults(block)):
+        is_atom = block["atom"] is not None and 0 <= block["atom"] < inspection.molecule.atoms
+        if is_atom and only in (0, block["conformer"]):
+            of_atom.setdefault(block["atom"], block)
+    return of_atom
 
 
 def _drawing(inspection: Inspected, of_atom: Blocks, atom: int | None) -> None:
@@ -250,7 +257,9 @@ def _shape(inspection: Inspected, of_atom: Blocks, on_top: Mol | None) -> None:
         st.info(escaped(inspection.why_no_conformer), icon=":material/view_in_ar:", title="No conformer to show")
         return
     read = f"{inspection.conformer.GetNumAtoms()} of {inspection.molecule.atoms} atoms, read leniently"
-    caption = read if inspection.why_no_conformer else "The generated conformer"
+    conformers = max((block["conformer"] for block in inspection.blocks), default=1)
+    whole = "The generated conformer" if conformers < 2 else f"Conformer 1 of {conformers} in this answer"
+    caption = read if inspection.why_no_conformer else whole
     view3d(
         inspection.conformer,
         key=SHAPE,
@@ -297,7 +306,7 @@ def _rows(
         inspection.blocks,
         steps,
         estimates,
-        wrong_words(inspection.sample),
+        wrong_places(inspection.sample),
         {block: redrawn_words(checks) for block, checks in tried.items()},
     )
 
@@ -405,7 +414,7 @@ def _badges(inspection: Inspected) -> None:
     badges: list[tuple[str, Literal["blue", "gray"], str | None]] = [
         (run.model or run.model_family, "blue", None),
         (f"LP {run.lp_words}" if run.lp else "", "blue", run.lp_record.help),
-        (f"descriptors {run.descriptors}" if run.lp_record.placeholder else "", "gray", DESCRIPTORS_HELP),
+        (f"descriptors {inspection.descriptors}" if run.lp_record.placeholder else "", "gray", DESCRIPTORS_HELP),
         (f"sample {sample['sample_id']}", "gray", None),
         (drift_words(inspection), "gray", drift_help),
         (tokens_words(sample), "gray", None),

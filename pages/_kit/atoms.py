@@ -21,6 +21,8 @@ from engine.text.blocks import CUT_KINDS, JUNK_KINDS, missing_axes
 
 Row = Mapping[str, Any]
 Damage = Literal["", "junk", "cut", "wrong", "redrawn", "missing", "outside", "unlikely"]
+Key = tuple[int, int]
+"""A conformer, from 1, and an atom; or 0 and a block that is of no atom."""
 UNLIKELY, WANTED = 0.01, 0.5
 """Shares of the model's probability: below the first it did not want a token, above the second it did."""
 NEXT_TO_NONE = 0.01
@@ -62,62 +64,66 @@ def atom_rows(
     blocks: Sequence[Row],
     steps: Mapping[int, Row] = {},
     estimates: Mapping[int, BlockEstimate] = {},
-    wrong: Mapping[int, str] = {},
+    wrong: Mapping[Key, str] = {},
     redrawn: Mapping[int, str] = {},
     *,
     is_open: bool = False,
 ) -> list[AtomRow]:
     """In the order of the text. ``wrong``: what the molecule's checks say of an atom; ``redrawn``: by block, what a
     guard did. Of an open text, what is not written yet has no rows. Without an alignment there are blocks alone."""
+    several = any(_conformer(block) > 1 for block in blocks)
+    is_position = alignment is not None and alignment.mode == "position"
 
-    def row_of(atom: int | None, block: Row, columns: tuple[int, ...], tokens: Sequence[AlignedToken]) -> AtomRow:
-        name = _name(atom, elements)
-        notes = (wrong.get(-1 if atom is None else atom, ""), redrawn.get(-1 if atom is None else atom, ""))
-        return _row(
-            atom,
-            name,
-            columns,
-            tokens,
-            block,
-            steps,
-            estimates.get(block["block"]),
-            *notes,
-            is_position=alignment is not None and alignment.mode == "position",
-        )
+    def row_of(block: Row, columns: tuple[int, ...], tokens: Sequence[AlignedToken]) -> AtomRow:
+        atom = block["atom"] if block["atom"] is not None and block["atom"] >= 0 else None
+        notes = (wrong.get((_conformer(block), -1 if atom is None else atom), ""), redrawn.get(block["block"], ""))
+        name, estimate = _name(atom, elements, _conformer(block) * several), estimates.get(block["block"])
+        return _row(atom, name, columns, tokens, block, steps, estimate, *notes, is_position=is_position)
 
     if alignment is None:
-        return [row_of(None if block["atom"] in (None, -1) else block["atom"], block, (), ()) for block in blocks]
-    keys = list(_keys(alignment))
-    of_block = {block["block"]: block for block in blocks}
-    of_atom = {block["atom"]: block for block in reversed(blocks) if block["atom"] is not None and block["atom"] >= 0}
-    rows, indexes = list[AtomRow](), dict[Any, int]()
+        return [row_of(block, (), ()) for block in blocks]
+    keys = list(_keys(alignment, len(elements)))
+    of_key = {_key(_conformer(block), block["atom"], block["block"]): block for block in reversed(blocks)}
+    rows, indexes = list[AtomRow](), dict[Key, int]()
     for key, columns in ((key, tuple(group)) for key, group in groupby(range(len(keys)), key=keys.__getitem__)):
         tokens = [alignment.rows[column] for column in columns]
         if is_open and all(token.pos is None for token in tokens):
             continue
         if key is None:
             rows += _between(columns, tokens, steps)
-            continue
-        if key in indexes:  # an atom's block is interrupted: one row all the same
+        elif key in indexes:  # an atom's block is interrupted: one row all the same
             earlier = rows[indexes[key]]
             rows[indexes[key]] = replace(earlier, columns=earlier.columns + columns)
-            continue
-        indexes[key] = len(rows)
-        atom, number = (key, -1) if isinstance(key, int) else (None, key[1])
-        block = of_block.get(number) if atom is None else of_atom.get(atom)
-        if block is None:
-            name = _name(atom, elements)
-            words = "" if is_open else f"{name}: nothing was written."
-            rows.append(AtomRow(atom, name, "" if is_open else "missing", columns, words=words))
         else:
-            rows.append(row_of(atom, block, columns, tokens))
+            indexes[key] = len(rows)
+            block = of_key.get(key)
+            rows.append(
+                _missing(key, columns, elements, several, is_open) if block is None else row_of(block, columns, tokens)
+            )
     return rows
 
 
-def _name(atom: int | None, elements: Sequence[str]) -> str:
+def _key(conformer: int, atom: int | None, block: int) -> Key:
+    return (0, block) if atom is None or atom < 0 else (conformer, atom)
+
+
+def _conformer(block: Row) -> int:
+    return int(block.get("conformer", 1))
+
+
+def _missing(key: Key, columns: tuple[int, ...], elements: Sequence[str], several: bool, is_open: bool) -> AtomRow:
+    conformer, atom = key
+    name = _name(atom if conformer else None, elements, conformer * several)
+    words = "" if is_open else f"{name}: nothing was written."
+    return AtomRow(atom if conformer else None, name, "" if is_open else "missing", columns, words=words)
+
+
+def _name(atom: int | None, elements: Sequence[str], conformer: int) -> str:
+    """``conformer`` is 0 where there is one."""
+    of = f" of conformer {conformer}" if conformer else ""
     if atom is None:
-        return "no such atom"
-    return f"{elements[atom] if atom < len(elements) else '?'}, atom {atom}"
+        return f"no such atom{of}"
+    return f"{elements[atom] if atom < len(elements) else '?'}, atom {atom}{of}"
 
 
 def worst_first(rows: Iterable[AtomRow]) -> list[AtomRow]:
@@ -131,15 +137,16 @@ def worst_first(rows: Iterable[AtomRow]) -> list[AtomRow]:
     return sorted(rows, key=harm, reverse=True)
 
 
-def _keys(alignment: Alignment) -> Iterable[int | tuple[str, int] | None]:
+def _keys(alignment: Alignment, atoms: int) -> Iterable[Key | None]:
     """Of each column: its atom, a block that the molecule does not have, or None between atoms."""
     is_position = alignment.mode == "position"
     for token in alignment.rows:
-        if is_position or not 0 <= token.text_block < len(alignment.blocks):  # the last one may still be open
-            yield token.block if token.block >= 0 else None
-        else:
-            atom = alignment.blocks[token.text_block].atom
-            yield atom if atom >= 0 else ("block", token.text_block)
+        if not is_position and 0 <= token.text_block < len(alignment.blocks):
+            block = alignment.blocks[token.text_block]
+            yield _key(block.conformer, block.atom, token.text_block)
+        else:  # nothing is written here, or the last block is still open
+            conformer, atom = divmod(token.block, atoms or 1)
+            yield None if token.block < 0 else (conformer + 1, atom)
 
 
 def _row(

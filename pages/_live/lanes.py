@@ -21,7 +21,7 @@ from pages._live import session
 from pages._live.session import Running
 from pages._shared.components.atom_view import ViewRow, atom_view, view_rows
 from pages._shared.errors import escaped
-from pages._shared.words import HYPOTHETICAL_HELP, signed, unbroken, wrong_words
+from pages._shared.words import HYPOTHETICAL_HELP, signed, unbroken, wrong_places
 
 Shown = TypeVar("Shown")
 ROWS_PX = 420
@@ -154,7 +154,7 @@ def atoms(lane: Running, shown: int, seen: Inspected | None = None) -> None:
 def stored_atoms(seen: Inspected, *, key: str, label: str) -> None:
     tried = checks_by_block((thrown.blocks, thrown.check) for thrown in seen.tries)
     redrawn = {block: redrawn_words(checks) for block, checks in tried.items()}
-    wrong, elements = wrong_words(seen.sample), seen.molecule.elements
+    wrong, elements = wrong_places(seen.sample), seen.molecule.elements
     rows = atom_rows(seen.alignment, elements, seen.blocks, seen.steps, seen.estimates, wrong, redrawn)
     _rows(view_rows(seen.alignment, worst_first(rows), seen.steps), key, label)
 

@@ -11,7 +11,7 @@ from engine.comparing.measures import run_name
 from engine.errors import visible
 from engine.figures.words import listed
 from engine.store.entries import Entry
-from engine.text.blocks import CUT_KINDS, JUNK_KINDS
+from engine.text.blocks import CUT_KINDS, JUNK_KINDS, SOUND
 
 Row = Mapping[str, Any]
 Fault = Literal["junk", "cut", "wrong"]
@@ -19,6 +19,7 @@ Fault = Literal["junk", "cut", "wrong"]
 TOKENIZER_NAMES = {"qwen3": "Qwen3", "llama3": "LLaMA-3.2 chem"}
 HYPOTHETICAL_HELP = "Hypothetical: no template wrote this text, so its drift did nothing."
 MOST_JUNK_SHOWN = 24
+_CONFORMER = re.compile(r"conformer (\d+): ")
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=\\?(?:%|[mµ]?s|min|h|Å|kcal)(?!\w))")
 
 
@@ -59,9 +60,19 @@ def atom_faults(sample: Row, blocks: Iterable[Row]) -> dict[int, Fault]:
 
 
 def wrong_words(sample: Row) -> dict[int, str]:
-    """Of the atoms that a failed check of the molecule names, what it says; what could not be judged is not wrong."""
-    failures = [failed for failed in sample.get("failed") or () if failed["check"] not in NOT_JUDGED]
-    return {atom: failed_words(failed) for failed in reversed(failures) for atom in failed["atoms"]}
+    """``wrong_places`` of the conformer that is drawn, by atom."""
+    return {atom: words for (conformer, atom), words in wrong_places(sample).items() if conformer == 1}
+
+
+def wrong_places(sample: Row) -> dict[tuple[int, int], str]:
+    """Of the conformers, from 1, and atoms that a failed check of the molecule names, what it says; what could not be
+    judged is not wrong."""
+    places = {}
+    for failed in reversed(sample.get("failed") or ()):
+        named = _CONFORMER.match(failed["detail"] or "")
+        for atom in () if failed["check"] in NOT_JUDGED else failed["atoms"]:
+            places[int(named[1]) if named else 1, atom] = failed_words(failed)
+    return places
 
 
 def failed_words(failed: Row) -> str:
@@ -106,11 +117,17 @@ def block_words(block: Row) -> str:
 
 def verdict(sample: Row, blocks: Sequence[Row]) -> str:
     """Passed or not, decodes or not, clean or not, and why; what an old run does not know of these is left out."""
-    of_blocks = _bad_words(blocks)
+    of_blocks, count = _bad_words(blocks), max((block.get("conformer", 1) for block in blocks), default=1)
+    of_blocks += _faulty_conformers(blocks) if of_blocks and count > 1 else ""
     if sample["clean"]:
         before = f" As it was written, before the clean-up, {of_blocks}." if of_blocks else ""
-        decodes = ", decodes" if sample["decodes"] else ""
-        return f"Passes{decodes} and is clean: every atom has its block, and every block its three numbers.{before}"
+        decodes, each = (
+            ", decodes" if sample["decodes"] else "",
+            f" of each of its {count} conformers" if count > 1 else "",
+        )
+        return (
+            f"Passes{decodes} and is clean: every atom{each} has its block, and every block its three numbers.{before}"
+        )
     why_not = of_blocks or "not every atom has a block of its own"
     if sample["passed"]:
         by_runner = {True: " and decodes by the runner's", False: " but does not decode", None: ""}
@@ -120,6 +137,12 @@ def verdict(sample: Row, blocks: Sequence[Row]) -> str:
     reasons = "; ".join(sample["issues"] or ()) or "no reason was kept"
     decodes = " It decodes by the runner's rule." if sample["decodes"] else ""
     return f"Failed: {reasons}.{decodes}" + (f" Besides, {of_blocks}." if of_blocks else "")
+
+
+def _faulty_conformers(blocks: Sequence[Row]) -> str:
+    """Of an answer with several: `` (conformer 2)``."""
+    numbers = sorted({block["conformer"] for block in blocks if not SOUND.issuperset(block["kinds"] or ())})
+    return f" (conformer{'s' if len(numbers) > 1 else ''} {listed(list(map(str, numbers)))})"
 
 
 def _bad_words(blocks: Sequence[Row]) -> str:

@@ -238,7 +238,10 @@ def _verdict(text: str, annotated: ReadText) -> None:
     with st.container(horizontal=True, gap="small", key="verdict"):
         text_badge(row)
         molecule_badges(row)
-    blocks = [{"kinds": reading.kinds, "junk_text": reading.junk_text} for reading in annotated.readings]
+    blocks = [
+        {"kinds": reading.kinds, "junk_text": reading.junk_text, "conformer": conformer}
+        for reading, conformer in zip(annotated.readings, annotated.conformer, strict=True)
+    ]
     st.markdown(f"As written: {escaped(verdict(row, blocks))}")
     failed_checks(row["failed"], MOST_FAILED)
 

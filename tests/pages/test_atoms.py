@@ -135,7 +135,7 @@ def test_an_open_text_has_no_rows_of_what_is_to_come() -> None:
 
 def test_what_the_molecules_checks_and_the_guard_say() -> None:
     text = "[CONFORMER][C]<0.1,0.2,0.3>[O]<1.0,2.0,3.0>[/CONFORMER]"
-    rows = rows_of(text, wrong={0: "clash: too near"}, redrawn={0: "drawn 2 times", 1: "drawn 3 times"})
+    rows = rows_of(text, wrong={(1, 0): "clash: too near"}, redrawn={0: "drawn 2 times", 1: "drawn 3 times"})
     assert [(row.damage, row.words) for row in rows] == [
         ("wrong", "C, atom 0: clash: too near."),
         ("redrawn", "O, atom 1: drawn 3 times."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,8 @@ from streamlit.testing.v1 import AppTest
 from engine.figures.words import angstrom
 from engine.inspection.molecules import sample_table
 from engine.inspection.sample import inspect_sample
+from engine.store.entries import Entry
+from engine.store.reports.importing import import_report
 from engine.store.store import Store, temporary_files
 from pages._drift import files, molecules
 from pages._drift.molecules import FOLD
@@ -346,3 +349,40 @@ def test_the_sections_of_runs_and_the_work_that_they_offer() -> None:
     assert len(opened(run=EXACT, view="What the LP did").get("plotly_chart")) >= 4
     bare = opened(run=BARE, view="What the LP did")
     assert keys(bare) >= {"compute-drift_lp", "compute-drift_lp_cost"}
+
+
+# --- reports of others --------------------------------------------------------------------------------------------
+
+
+def test_a_report_whose_texts_contradict_its_lp_is_compared_with_its_texts(own: Store, tmp_path: Path) -> None:
+    plain = "[CONFORMER][C]<0.1,0.2,0.3>[C]<1.2,-0.5,1.0>[O]<2.1,0.5,1.0>[/CONFORMER]"
+    junk = plain.replace("1.0>[/", "1.0amen>[/")
+    entry = imported_texts(own, tmp_path, "CCO", plain, junk, processor_type="generic")
+    app = opened(run=entry.id)
+    assert shown(app)["sample"] == 1, "the real junk is on top"
+    assert "not its text" not in strip(app) and "O, atom 2" in strip(app)
+    said = "Its text writes [O], [N] (plain), where the LP group-v2.1 writes [OH], [NH2] (with-hydrogens)"
+    assert said in words(app)
+    assert "descriptors plain" in words(app)
+
+
+def test_a_damaged_second_conformer_is_named(own: Store, tmp_path: Path) -> None:
+    good = "[CONFORMER][C]<0.1,0.2,0.3>[C]<1.2,-0.5,1.0>=[O]<2.1,0.5,1.0>[/CONFORMER]"
+    entry = imported_texts(own, tmp_path, "CC=O", good + good, good + good.replace("0.3>", "zz>", 1))
+    app = opened(run=entry.id)
+    assert shown(app)["sample"] == 1
+    assert "Not clean: 1 of 6 blocks has junk (conformer 2)." in words(app)
+    assert "C, atom 0 of conformer 2" in strip(app)
+    (frame,) = app.get("iframe")
+    assert "Conformer 1 of 2 in this answer" in frame.proto.srcdoc
+    assert "atom 0, [C]: exact" in frame.proto.srcdoc, "of the conformer that is drawn nothing is damaged"
+    app = opened(run=entry.id, sample="0")
+    assert "every atom of each of its 2 conformers has its block" in words(app)
+
+
+def imported_texts(store: Store, folder: Path, smiles: str, *texts: str, **metadata: Any) -> Entry:
+    items = [{"prompt_smiles": smiles, "decoded_text": f"[SMILES]{smiles}[/SMILES]{text}"} for text in texts]
+    file = folder.parent / f"{folder.name}.json"
+    usual = {"tokenizer_name": "qwen3", "logit_processor_enabled": bool(metadata)}
+    file.write_text(json.dumps({"metadata": usual | metadata, "passes": items, "failures": []}))
+    return import_report(store, file)

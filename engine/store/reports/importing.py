@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from itertools import accumulate, chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -30,22 +31,22 @@ from typing import Annotated, Any, Literal
 import msgspec
 from rdkit import Chem
 
-from engine.chem.enriched import CLOSE_TAG, OPEN_TAG, SMILES_TAGS, described, prompt_of, prompt_smiles, skeleton_of
+from engine.chem.enriched import CLOSE_TAG, OPEN_TAG, SMILES_TAGS, described, prompt_of, skeleton_of
 from engine.chem.other_forms import INSTEAD, OTHER_WORDS, is_summary, other_file, other_form
 from engine.chem.smiles import in_text_order, parse_smiles
 from engine.decode.plan import PRESETS
 from engine.errors import DriftscopeError, FileError, PlaceholderError, shown
 from engine.lp_records import ALIASES, DEFAULT_PLACEHOLDER, LPS, full_name, split_cleanup, stored_lp
-from engine.records import DESCRIPTORS, Molecule, NumberFormat
+from engine.records import DESCRIPTORS, SPELLED, Block, Check, Descriptors, Molecule, NumberFormat
 from engine.store import reports as keys
 from engine.store.entries import Entry
 from engine.store.sample_rows import Row, block_rows, sample_row, sums_of, tables_of
 from engine.store.schema import REPORT_FILES, RUN
 from engine.store.staging import Staging, begun_anew, totals
 from engine.store.store import Store
-from engine.text.blocks import READ_FORMAT, RULES, SPECIAL_TOKEN, find_blocks, found_form, read_block
-from engine.text.check import MISMATCH, asks_for_another, check_sample
-from engine.text.generated import blocks_of, match_units, units_between
+from engine.text.blocks import PROMPT, READ_FORMAT, RULES, SPECIAL_TOKEN, find_blocks, found_form, read_blocks
+from engine.text.check import MISMATCH, answer_start, asks_for_another, check_sample, find_answer, shown_descriptors
+from engine.text.generated import Unit, blocks_of, match_blocks, units_between
 from engine.text.template import block_spans, build_template, check_placeholder
 from engine.text.tokenizers import BUILT_IN, TextTokenizer, load_tokenizer
 from engine.user_files import open_file, parsed_json
@@ -116,44 +117,82 @@ class RunOfFile:
     tokenizer: TextTokenizer | None  # None where no template can be made
     form: NumberFormat | None  # as its texts show; None where they are too few
     rule: tuple[RuleName, str]  # that the file goes by: our check of it, and in words
+    contradiction: str = ""  # what its texts show otherwise than the file or its LP has it
 
     def samples(self, item: ReportItem, first: int) -> Iterator[tuple[Row, list[Row]]]:
         """The item's generations as rows of samples, which count from ``first``, and of their blocks."""
-        lp, form = stored_lp(self.lp), self.form or READ_FORMAT
-        smiles, skeleton = item.smiles, ""
-        molecule = Molecule(smiles, smiles, (), (), 0, Chem.Mol())
-        with suppress(DriftscopeError):
-            canonical = parse_smiles(smiles)
-            molecule = described(in_text_order(canonical, smiles), lp.descriptors or "plain")
-            smiles, skeleton = canonical.smiles, f"{OPEN_TAG}{skeleton_of(molecule)}{CLOSE_TAG}"
-        units = units_between(skeleton, [(start, end) for start, end in block_spans(skeleton).tolist()])
-        free: list[int] | None = None  # FREE positions of each atom's block
-        if self.tokenizer is not None and self.lp is not None and skeleton:
-            placeholder = self.row.get("placeholder", DEFAULT_PLACEHOLDER)
-            free = build_template(skeleton, self.tokenizer, placeholder).free_per_block.tolist()
+        molecule, smiles = asked_molecule(item.smiles)
+        templates: dict[tuple[str, ...], _Template] = {}
         for generation, decoded in enumerate(item.texts):
-            before, text, after = split_text(decoded, item.smiles)
-            spans = find_blocks(text)
-            readings = [read_block(block.content, form=form, lp=lp.name, closed=block.closed) for block in spans]
-            check = check_sample(text, molecule, lp=lp.name, readings=readings)
-            if not skeleton:
-                issues = (PROMPT_NOT_READ, *(issue for issue in check.issues if issue != MISMATCH))
-                check = replace(check, passed=False, decodes=False, clean=False, issues=issues, same_graph=False)
-            if asks_for_another(before, molecule):
+            before, text, after = split_text(decoded, item.smiles, molecule)
+            written = _as_prompted(before, molecule, smiles)
+            kind = shown_descriptors(written, text) or self.row.get("descriptors") or "plain"
+            written = described(written, kind)
+            if (key := (written.smiles, kind)) not in templates:
+                templates[key] = self._template(written)
+            check, blocks = self._read(text, molecule, templates[key])
+            if asks_for_another(find_answer(before, molecule), molecule):
                 check = replace(check, decodes=False, clean=False)
-            atoms = match_units(units, units_between(text, [(block.start, block.end) for block in spans]))
             extra = dict(item.extras[generation])
             if before != prompt_of(smiles):
                 extra[keys.BEFORE] = before
             if generation == item.main and item.passed != check.passed:
                 extra[keys.REPORTED_PASSED] = item.passed
-            blocks = blocks_of(spans, readings, atoms, free, self.tokenizer)
             row = {"sample_id": first + generation, "generation": generation, "smiles": smiles, "text": text}
-            if skeleton:
+            if molecule.atoms:
                 row |= {"heavy_atoms": molecule.heavy_atoms, "atoms": molecule.atoms}
             row["stop_reason"] = "end" if after.strip() else None
-            unknown = dict.fromkeys(("junk_tokens", "template_free") if free is None else ("junk_tokens",))
-            yield sample_row(check, blocks, extra, row), block_rows(first + generation, blocks, **unknown)
+            unknown = ("junk_tokens",) if templates[key].free else ("junk_tokens", "template_free")
+            yield (
+                sample_row(check, blocks, extra, row),
+                block_rows(first + generation, blocks, **dict.fromkeys(unknown)),
+            )
+
+    def _template(self, molecule: Molecule) -> _Template:
+        if not molecule.atoms:
+            return _Template([], None)
+        skeleton = f"{OPEN_TAG}{skeleton_of(molecule)}{CLOSE_TAG}"
+        units = units_between(skeleton, [(start, end) for start, end in block_spans(skeleton).tolist()])
+        if self.tokenizer is None or self.lp is None:
+            return _Template(units, None)
+        placeholder = self.row.get("placeholder", DEFAULT_PLACEHOLDER)
+        return _Template(units, build_template(skeleton, self.tokenizer, placeholder).free_per_block.tolist())
+
+    def _read(self, text: str, molecule: Molecule, template: _Template) -> tuple[Check, list[Block]]:
+        lp, found = stored_lp(self.lp), find_blocks(text)
+        readings = read_blocks(found, form=self.form or READ_FORMAT, lp=lp.name)
+        check = check_sample(text, molecule, lp=lp.name, readings=readings)
+        if not molecule.atoms:
+            issues = (PROMPT_NOT_READ, *(issue for issue in check.issues if not issue.endswith(MISMATCH)))
+            check = replace(check, passed=False, decodes=False, clean=False, issues=issues, same_graph=False)
+        atoms, conformers = match_blocks(template.units, text, found)
+        blocks = blocks_of(found, readings, atoms, template.free, self.tokenizer, conformers=conformers)
+        return check, blocks
+
+
+@dataclass(frozen=True, slots=True)
+class _Template:
+    """What an answer of a molecule is matched with."""
+
+    units: list[Unit]  # of its atoms
+    free: list[int] | None  # FREE positions of each atom's block; None where they are not known
+
+
+def _as_prompted(before: str, molecule: Molecule, smiles: str) -> Molecule:
+    """The molecule in the order in which the text's own prompt has it, which the answer follows."""
+    prompts = PROMPT.findall(before)
+    prompted, canonical = asked_molecule(prompts[-1].strip()) if prompts else (molecule, "")
+    return prompted if canonical == smiles else molecule
+
+
+@lru_cache(maxsize=1_024)
+def asked_molecule(smiles: str) -> tuple[Molecule, str]:
+    """The molecule of a prompt in the order of its SMILES, with plain descriptors, and its canonical SMILES; without
+    atoms, and as it stands, where it cannot be read."""
+    with suppress(DriftscopeError):
+        canonical = parse_smiles(smiles)
+        return in_text_order(canonical, smiles), canonical.smiles
+    return Molecule(smiles, smiles, (), (), 0, Chem.Mol()), smiles
 
 
 def import_report(
@@ -163,9 +202,11 @@ def import_report(
     label: str | None = None,
     tokenizer: str | None = None,
     progress: Callable[..., object] = lambda done, share, samples: None,
+    warn: Callable[[str], object] = lambda text: None,
 ) -> Entry:
     """Read a report file into the store, unless it is there. ``tokenizer`` (a name or a folder) replaces the one that
-    the file names; ``progress`` hears how many ``samples`` are read, and which share that is of all."""
+    the file names; ``progress`` hears how many ``samples`` are read, and which share that is of all; ``warn`` gets what
+    its texts contradict."""
     content = _content(path)
     try:
         document = _parsed(content)
@@ -174,6 +215,8 @@ def import_report(
         if store.has(run_id):
             return store.entry(run_id)
         run = read_run(document, items, tokenizer)
+        if run.contradiction:
+            warn(f"{shown(path.name)}: {run.contradiction}")
         row = {**run.row, "source": path.name} | ({} if label is None else {"label": label})
         form = {} if run.form is None else {"form": asdict(run.form)}
         with begun_anew(store.home, RUN, run_id, row) as staging:
@@ -282,30 +325,41 @@ def read_item(item: Mapping[str, Any], listed_in: str, number: int) -> ReportIte
         text = ""  # what failed may have written nothing
     answers = [{keys.TEXT: answer} if isinstance(answer, str) else answer for answer in listed or ()]
     texts = [answer[keys.TEXT] for answer in answers]
-    extras = [{key: value for key, value in answer.items() if key not in keys.KNOWN} for answer in answers]
+    extras = [_unknown(answer) for answer in answers]
     if text is not None and text not in texts:
         texts, extras = [text, *texts], [{}, *extras]
     main = 0 if text is None else texts.index(text)
-    extras[main] |= {key: value for key, value in item.items() if key not in keys.KNOWN}
-    smiles = item.get("prompt_smiles") or ""
-    if not smiles.strip() and not (smiles := prompt_smiles(text or texts[0])).strip():
+    extras[main] |= _unknown(item)
+    smiles = _smiles_of(item, text or texts[0])
+    if not smiles.strip():
         raise FileError(f"{where} has no prompt_smiles, and none in its {keys.TEXT}", "Add it, or leave the item out")
     return ReportItem(listed_in == keys.PASSES, smiles, tuple(texts), tuple(extras), main)
 
 
-def split_text(decoded: str, smiles: str) -> tuple[str, str, str]:
-    """What precedes the answer (padding, prompt), the answer from its tag on, and what follows it (end and pad tokens).
-    Joined they are the text again."""
+def _unknown(item: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in item.items() if key not in keys.KNOWN}
+
+
+def _smiles_of(item: Mapping[str, Any], text: str) -> str:
+    """What was asked for: by its name, as the last SMILES of the ``prompt`` that trainers write, or by the text."""
+    if (smiles := item.get("prompt_smiles") or "").strip():
+        return str(smiles)
+    prompt = item.get("prompt")
+    asked = PROMPT.findall(prompt) if isinstance(prompt, str) else []
+    return str(asked[-1]) if asked else find_answer(text).prompted
+
+
+def split_text(decoded: str, smiles: str, asked: Molecule | None = None) -> tuple[str, str, str]:
+    """What precedes the answer (padding, examples, prompt), the answer from its tag on, and what follows it (end and
+    pad tokens). Joined they are the text again. ``asked`` finds the prompt also where it has another SMILES."""
     end = next((run.start() for run in _PADDING.finditer(decoded) if run.end() == len(decoded)), len(decoded))
-    tag = decoded.find(OPEN_TAG)
-    closing = decoded.find(SMILES_TAGS[1], 0, tag if tag >= 0 else end)
-    if closing >= 0:
-        start = closing + len(SMILES_TAGS[1])
-    else:
-        start = _behind_padding(decoded, 0)
+    start = answer_start(decoded[:end], asked or Molecule(smiles, smiles.strip(), (), (), 0, Chem.Mol()))
+    if PROMPT.search(decoded) is None:  # the tags are no tokens of every tokenizer, and some decoders leave tokens out
+        closing = decoded.find(SMILES_TAGS[1], 0, tag if (tag := decoded.find(OPEN_TAG)) >= 0 else end)
+        start = _behind_padding(decoded, 0) if closing < 0 else closing + len(SMILES_TAGS[1])
         behind = start + len(smiles)
-        if decoded.startswith(smiles, start) and not decoded.startswith("<", behind):
-            start = behind  # the tags are no tokens of every tokenizer, and some decoders leave tokens out
+        if closing < 0 and decoded.startswith(smiles, start) and not decoded.startswith("<", behind):
+            start = behind
     start = min(_behind_padding(decoded, start), end)
     return decoded[:start], decoded[start:end], decoded[end:]
 
@@ -326,41 +380,55 @@ def read_run(document: Mapping[str, Any], items: Sequence[ReportItem], tokenizer
         for key in ("model_alias", "model_step", "model_path", "tokenizer_name", "processor_type", "version")
     )
     lp = lp_of(metadata.get("logit_processor_enabled"), processor, version)
-    record = stored_lp(lp)
-    placeholder = _text(metadata.get("placeholder"))
-    placeholder = check_placeholder(placeholder) if placeholder else record.placeholder or None
+    record, rule = stored_lp(lp), rule_of(version)
+    if placeholder := _text(metadata.get("placeholder")) or record.placeholder:
+        check_placeholder(placeholder)
     name, loaded = _tokenizer(tokenizer, named)
-    texts = (text for item in items for text in item.texts)
-    form, numbers = found_form(texts, forced_close=record.closed_by != "model")
-    read_keys = {keys.METADATA, keys.PASSES, keys.FAILURES, *keys.TOTALS}
-    extra = {key: value for key, value in document.items() if key not in read_keys}
-    if rest := {key: value for key, value in metadata.items() if key not in keys.METADATA_COLUMNS}:
-        extra[keys.METADATA] = rest
-    passes, rule = sum(item.passed for item in items), rule_of(version)
-    notes = [f"The file has {passes:,} passes, by {rule[1]}."]
-    if form is not None:
-        notes.insert(0, f"Number format by {numbers:,} numbers of the texts: {form.words}.")
-    if loaded is None:
-        notes.insert(0, f"The tokenizer is not known ({name or 'the file names none'}): without drift.")
-    if lp is None:
-        named = ", ".join(f"{key} {metadata[key]}" for key in ("processor_type", "version") if metadata.get(key))
-        problem = f"Which LP made it is not known ({named or 'the file names none'})"
-        notes.insert(0, f"{problem}: blocks are read as closed by force, without drift.")
+    answers = (split_text(text, item.smiles)[1] for item in items for text in item.texts)
+    form, numbers = found_form(answers, forced_close=record.closed_by != "model")
+    descriptors, contradiction = _descriptors(items, metadata.get("descriptors"), lp)
+    found = "" if form is None else f"Number format by {numbers:,} numbers of the texts: {form.words}."
+    passes = f"The file has {sum(item.passed for item in items):,} passes, by {rule[1]}."
+    unknown = _unknowns(metadata, lp, name, is_tokenizer_known=loaded is not None)
     row = {
         "origin": "imported",
         "created_at": _moment(metadata.get("timestamp")),
-        "model_alias": alias or None,
-        "model_step": step or None,
-        **{key: _text(metadata.get(key)) for key in ("attention", "kv_cache")},
+        "model_alias": alias,
+        "model_step": step,
+        "attention": _text(metadata.get("attention")),
+        "kv_cache": _text(metadata.get("kv_cache")),
         "model_family": family_of(alias, path, named),
         "tokenizer": name,
         "vocab_size": loaded.vocab_size if loaded else None,
         "lp": lp,
         "placeholder": placeholder,
-        "descriptors": next((kind for kind in DESCRIPTORS if kind == metadata.get("descriptors")), record.descriptors),
+        "descriptors": descriptors,
         **_sampling(metadata.get("sampling")),
-        "generations": metadata.get("num_generations") or max(len(item.texts) for item in items),
         "batch_size": metadata.get("batch_size"),
+        **_totals(document, items, metadata.get("num_generations")),
+        "notes": " ".join(filter(None, (*unknown, contradiction, found, passes))),
+        "extra": _extra(document, metadata),
+    }
+    stated = {key: value for key, value in row.items() if value not in (None, "")}
+    return RunOfFile(stated, lp and split_cleanup(lp)[0], loaded, form, rule, contradiction)
+
+
+def _unknowns(
+    metadata: Mapping[str, Any], lp: str | None, tokenizer: str | None, *, is_tokenizer_known: bool
+) -> Iterator[str]:
+    """What the file does not tell, and what is left out for it."""
+    if lp is None:
+        named = [f"{key} {metadata[key]}" for key in ("processor_type", "version") if metadata.get(key)]
+        problem = f"Which LP made it is not known ({', '.join(named) or 'the file names none'})"
+        yield f"{problem}: blocks are read as closed by force, without drift."
+    if not is_tokenizer_known:
+        yield f"The tokenizer is not known ({tokenizer or 'the file names none'}): without drift."
+
+
+def _totals(document: Mapping[str, Any], items: Sequence[ReportItem], generations: int | None) -> dict[str, Any]:
+    passes = sum(item.passed for item in items)
+    return {
+        "generations": generations or max(len(item.texts) for item in items),
         "samples": sum(len(item.texts) for item in items),
         "counted_by": RULES,
         "wall_s": document.get("time_taken"),
@@ -368,11 +436,36 @@ def read_run(document: Mapping[str, Any], items: Sequence[ReportItem], tokenizer
         "chars_clean": document.get("total_chars_clean"),
         "reported_passes": passes if keys.PASSES in document else None,
         "reported_failures": len(items) - passes if keys.FAILURES in document else None,
-        "notes": " ".join(notes),
-        "extra": json.dumps(extra, ensure_ascii=False, sort_keys=True) if extra else None,
     }
-    stated = {key: value for key, value in row.items() if value is not None}
-    return RunOfFile(stated, lp and split_cleanup(lp)[0], loaded, form, rule)
+
+
+def _extra(document: Mapping[str, Any], metadata: Mapping[str, Any]) -> str | None:
+    """What has no column, as JSON."""
+    read_keys = {keys.METADATA, keys.PASSES, keys.FAILURES, *keys.TOTALS}
+    extra = {key: value for key, value in document.items() if key not in read_keys}
+    if rest := {key: value for key, value in metadata.items() if key not in keys.METADATA_COLUMNS}:
+        extra[keys.METADATA] = rest
+    return json.dumps(extra, ensure_ascii=False, sort_keys=True) if extra else None
+
+
+def _descriptors(items: Sequence[ReportItem], stated: Any, lp: str | None) -> tuple[Descriptors | None, str]:
+    """How most texts write bare heteroatoms, and a sentence where texts contradict the file or its LP."""
+    usual = next((kind for kind in DESCRIPTORS if kind == stated), stored_lp(lp).descriptors)
+    shown_kinds = Counter[Descriptors | None]()
+    for item in items:
+        molecule, _ = asked_molecule(item.smiles)
+        shown_kinds.update(
+            shown_descriptors(molecule, split_text(text, item.smiles, molecule)[1]) for text in item.texts
+        )
+    del shown_kinds[None]
+    kind = shown_kinds.most_common(1)[0][0] if shown_kinds else usual
+    others = shown_kinds.total() - shown_kinds[usual]
+    if usual is None or not others:
+        return kind, ""
+    (written,) = (SPELLED[other] for other in DESCRIPTORS if other != usual)
+    by = "metadata.descriptors says" if stated == usual else f"the LP {lp} writes"
+    problem = f"{others:,} of {shown_kinds.total():,} texts that show it write {written}, where {by} {SPELLED[usual]}"
+    return kind, f"{problem}: each text is compared with its own."
 
 
 # --- the reports' names -------------------------------------------------------------------------------------------

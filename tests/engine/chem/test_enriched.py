@@ -349,6 +349,7 @@ TEXTS: list[tuple[str, bool, str]] = [
     (f"[CONFORMER]C{SHORT}C{SHORT}=O{SHORT}[/CONFORMER]", False, "legacy text: bare atoms are none to it"),
     (f"[CONFORMER][C]-{SHORT}[C]{SHORT}=[O]{SHORT}[/CONFORMER]", False, "a bond between an atom and its block"),
     (f"[CONFORMER][C]{SHORT}~[C]{SHORT}=[O]{SHORT}[/CONFORMER]", False, "a bond that its expression lacks"),
+    (f"[CONFORMER][C]{SHORT}C{SHORT}=[O]{SHORT}[/CONFORMER]", False, "one atom is not in brackets"),
     (TAGGED.replace(",0.5>[/", ",-0.2623(cc6>[/"), True, "taken, and 6 angstrom off"),
 ]
 
@@ -359,6 +360,9 @@ def test_which_answers_decode(text: str, decodes: bool, why: str) -> None:
     assert check.decodes == decodes, why
     if decodes:
         decode_as_group(text)
+    elif "in brackets" in why:
+        with pytest.raises(EnrichedError, match="no atom in brackets is before the block"):
+            decode_as_group(text)
 
 
 @given(enriched_texts(form=TRIMMED4))

@@ -128,6 +128,19 @@ def test_cleanup_mends_the_text_and_leaves_the_ids(cleanup: bool) -> None:
     assert sample.check.passed and sample.check.clean == cleanup and "letters" in sample.blocks[0].kinds
 
 
+def test_of_what_a_model_wrote_every_conformer_is_checked() -> None:
+    tokenizer, good = load_tokenizer("qwen3"), "[CONFORMER][C]<1.0,2.0,0.5>[O]<1.0,2.5,0.5>[/CONFORMER]"
+    reader = Reader(tokenizer, "none", "", TRIMMED4)
+    for second, clean, reasons in (
+        (good, True, ()),
+        (good.replace("2.5", "2.5zz"), False, ("conformer 2: block 1 is letters: '1.0,2.5zz,0.5'",)),
+    ):
+        ids = tokenizer.encode(good + second)
+        sample = reader.read(parse_smiles("CO"), ids, [False] * len(ids), "end")
+        assert (sample.check.clean, sample.check.conformers, sample.check.why_not_clean) == (clean, 2, reasons)
+        assert [(block.conformer, block.atom) for block in sample.blocks] == [(1, 0), (1, 1), (2, 0), (2, 1)]
+
+
 # --- what a checkpoint learnt -----------------------------------------------------------------------------------
 BOS = 128_000
 

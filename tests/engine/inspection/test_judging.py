@@ -8,6 +8,7 @@ import pytest
 
 from engine.chem import judges
 from engine.chem.verdict import JudgeSettings
+from engine.errors import StoreError
 from engine.inspection.judging import judge_run
 from engine.store.files import Files
 from engine.store.store import Store
@@ -75,4 +76,25 @@ def test_what_could_not_be_judged_is_named_and_not_usable(store: Store, monkeypa
     assert store.rows("SELECT usable, geometry_right FROM samples ORDER BY sample_id") == [
         {"usable": False, "geometry_right": None},
         {"usable": True, "geometry_right": True},
+    ]
+
+
+def test_of_several_conformers_the_worst_counts_and_a_failed_check_names_its_own(store: Store) -> None:
+    write(store, sample_row(0, text=GOOD + LONG), sample_row(1, text=GOOD + GOOD), sample_row(2, text=GOOD + GOOD[:40]))
+    rows = judge_run(store, "one", workers=1).rows
+    assert [row["geometry_right"] for row in rows] == [False, True, None]
+    assert [row["failed"][0]["detail"].partition(":")[0] for row in rows if row["failed"]] == ["conformer 2"] * 2
+    assert [row["usable"] for row in rows] == [False, True, False]
+
+
+def test_a_run_without_texts_says_what_is_missing(store: Store) -> None:
+    write(store, sample_row(0, text=None, clean=None), sample_row(1, text="", clean=False))
+    with pytest.raises(StoreError, match=r"one has samples, but neither their texts nor their conformers\. Import"):
+        judge_run(store, "one", workers=1)
+    about = {"text": None, "clean": None, "parse_error": "the molecule has no conformer"}
+    write_run(store, "two", [sample_row(0, text=GOOD), sample_row(1, text=""), sample_row(2, **about)])
+    rows = judge_run(store, "two", workers=1).rows
+    assert [failed["detail"] for row in rows for failed in row["failed"]] == [
+        "nothing to judge: no text of it is stored",
+        "nothing to judge: the molecule has no conformer",
     ]

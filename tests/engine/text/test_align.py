@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.chem.enriched import skeleton_of
+from engine.chem.smiles import parse_smiles
 from engine.lp_records import LPS
 from engine.records import FIXED4, TRIMMED4, Block, Molecule, NumberFormat
 from engine.text.align import Alignment, align
@@ -259,3 +260,25 @@ def test_any_ids_are_aligned(molecule: Molecule, ids: list[int], name: str, lp: 
     """Imported samples may name an LP that did not make them."""
     template = build_template(skeleton_of(molecule), load_tokenizer(name))
     check_complete(align(template, ids, load_tokenizer(name), lp=lp), template, ids)
+
+
+# --- several conformers -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_conformer_of_an_answer_is_aligned_with_the_same_template(name: str) -> None:
+    tokenizer, answer = load_tokenizer(name), written(parse_smiles("CC(N)C(=O)O"), seed=3)
+    template = build_template(answer.text, tokenizer, tags=True)
+    twice = f"{answer.text}[/CONFORMER][CONFORMER]{answer.text}"
+    expected, repeated = build_template(twice, tokenizer, tags=True), template.repeated(2)
+    for column in ("ids", "roles", "block_of", "starts", "ends", "block_spans"):
+        assert getattr(repeated, column).tolist() == getattr(expected, column).tolist(), column
+    texts = (f"[CONFORMER]{text}[/CONFORMER]" for text in (twice, answer.text))
+    whole, once = (align(template, tokenizer.encode(text), tokenizer) for text in texts)
+    assert [block.conformer for block in whole.blocks] == [1] * 6 + [2] * 6
+    assert [block.atom for block in whole.blocks] == [*range(6), *range(6)]
+    assert [block.drift for block in whole.blocks] == 2 * [block.drift for block in once.blocks]
+    assert [row for row in whole.rows if row.template_pos is None and row.mark != "beyond"] == []
+    lost = answer.text.rpartition(")")[0]  # the second ends before its last atom
+    short = align(template, tokenizer.encode(f"[CONFORMER]{answer.text}[/CONFORMER][CONFORMER]{lost}"), tokenizer)
+    assert [block.atom for block in short.blocks] == [*range(6), *range(5)]

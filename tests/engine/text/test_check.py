@@ -23,6 +23,7 @@ from engine.text.check import (
     check_sample,
     clean_up,
     extract_smiles,
+    find_answer,
 )
 from tests.report_examples import QWEN_EXAMPLES
 from tests.strategies import JUNK, Written, any_text, damaged, enriched_texts, molecules, seeds
@@ -141,14 +142,20 @@ def check_consistent(check: Check) -> None:
     assert check.passed == (not check.issues)
     assert check.clean <= check.passed
     assert check.clean <= check.decodes <= check.same_graph
-    assert set(check.issues) <= set(ISSUES)  # and in this order
-    assert list(check.issues) == sorted(check.issues, key=ISSUES.index)
+    issues = [issue.removeprefix(f"conformer {n}: ") for n in range(1, 1 + check.conformers) for issue in of(check, n)]
+    assert set(issues) <= set(ISSUES)  # and in this order
+    assert check.conformers > 1 or issues == sorted(check.issues, key=ISSUES.index)
     assert check.parsed == (check.parse_error is None) == (check.generated_smiles is not None)
     assert check.same_graph <= check.parsed
     assert check.exact_match <= check.same_graph
     assert check.parse_error is None or (check.parse_error and len(check.parse_error) < 400)
     if check.generated_smiles is not None:
         assert Chem.MolFromSmiles(check.generated_smiles) is not None
+
+
+def of(check: Check, conformer: int) -> list[str]:
+    """Its issues; of several conformers those of one."""
+    return [issue for issue in check.issues if check.conformers == 1 or issue.startswith(f"conformer {conformer}: ")]
 
 
 @pytest.mark.soak
@@ -158,6 +165,8 @@ def test_any_answer_has_a_check(capfd: pytest.CaptureFixture[str]) -> None:
         check_consistent(check_sample(damaged(enriched.text, seed, 6), enriched.molecule, lp=lp))
         check_consistent(check_sample(text, enriched.molecule, lp=lp))
         check_consistent(check_sample(f"[CONFORMER][C]<{text}>{text}", enriched.molecule, lp=lp))
+        twice = f"[CONFORMER]{damaged(enriched.text, seed, 2)}[/CONFORMER][CONFORMER]{text}"
+        check_consistent(check_sample(twice, enriched.molecule, lp=lp))
 
     check()
     assert capfd.readouterr() == ("", "")
@@ -205,3 +214,51 @@ def between(text: str, spans: list[tuple[int, int]]) -> list[str]:
     ends = [0, *(end for _, end in spans)]
     starts = [*(start for start, _ in spans), len(text)]
     return [text[end:start] for end, start in zip(ends, starts, strict=True)]
+
+
+# --- prompts, examples and several conformers (tests/own_files has whole answers) -------------------------------------
+
+TAGGED = f"[CONFORMER]{GOOD}[/CONFORMER]"
+ETHANOL = f"[SMILES]CCO[/SMILES][CONFORMER][C]{B}[C]{B}[O]{B}[/CONFORMER]"
+
+
+@pytest.mark.parametrize(
+    ("text", "asked", "before", "conformers", "further"),
+    [
+        (f"{ETHANOL}{PROMPT}{TAGGED}", ACETALDEHYDE, f"{ETHANOL}{PROMPT}", 1, None),
+        (f"{ETHANOL}{PROMPT}{TAGGED}{TAGGED}", None, f"{ETHANOL}{PROMPT}", 2, None),
+        (f"{ETHANOL}[SMILES]O=CC[/SMILES]{TAGGED}", ACETALDEHYDE, f"{ETHANOL}[SMILES]O=CC[/SMILES]", 1, None),
+        (f"{PROMPT}{TAGGED}{ETHANOL}", ACETALDEHYDE, PROMPT, 1, "CCO"),  # it went on with another prompt
+        (f"{PROMPT}{TAGGED}{PROMPT}{TAGGED}", ACETALDEHYDE, PROMPT, 1, "CC=O"),  # or with its own
+        (f"{PROMPT}{TAGGED}{ETHANOL}{PROMPT}{TAGGED}", ACETALDEHYDE, f"{PROMPT}{TAGGED}{ETHANOL}{PROMPT}", 1, None),
+        (f"{ETHANOL}{PROMPT}", ACETALDEHYDE, f"{ETHANOL}{PROMPT}", 1, None),  # nothing was written
+        (f"{ETHANOL}{PROMPT}", None, "[SMILES]CCO[/SMILES]", 1, "CC=O"),
+        (f"{TAGGED}{ETHANOL}", None, "", 1, "CCO"),  # as answers are stored: it begins with the answer
+        (f"{GOOD}{PROMPT}{TAGGED}", ACETALDEHYDE, "", 1, "CC=O"),
+        (f"{TAGGED}<|im_end|>{TAGGED}", None, "", 1, None),  # padding
+    ],
+)
+def test_the_answer_is_behind_the_prompt_of_its_molecule(
+    text: str, asked: Molecule | None, before: str, conformers: int, further: str | None
+) -> None:
+    answer = find_answer(text, asked)
+    assert text[: answer.start] == before
+    assert (len(answer.bodies), answer.further) == (conformers, further)
+
+
+def test_readings_go_to_the_conformer_that_their_blocks_are_of() -> None:
+    text = f"{ETHANOL}{PROMPT}{TAGGED}{TAGGED}"
+    readings = [read_block(block.content) for block in find_blocks(text)]
+    readings[7] = read_block("1.0,-2.0,0.", lp="group-v2.1")  # an alignment knew that it was cut
+    check = check_sample(text, ACETALDEHYDE, readings=readings)
+    assert (check.conformers, check.blocks, check.clean) == (2, 6, False)
+    assert check.why_not_clean == ("conformer 2: block 1 is trailing_mark, cut: '1.0,-2.0,0.'",)
+
+
+@given(any_text(), st.integers(0, 3))
+def test_any_text_has_an_answer(text: str, tags: int) -> None:
+    pieces = [PROMPT, TAGGED, text, "[CONFORMER]", "[/CONFORMER]", "<|im_end|>"]
+    for asked in (None, ACETALDEHYDE):
+        answer = find_answer("".join(pieces[tags:] + pieces[:tags]), asked)
+        assert len(answer.conformers) >= 1
+        assert all(answer.start <= start <= end <= answer.end for start, end in answer.bodies)

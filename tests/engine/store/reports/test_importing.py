@@ -493,6 +493,33 @@ def test_a_prompt_in_another_order_is_followed(tmp_path: Path) -> None:
     assert [(element["atom"], element["element"]) for element in elements] == [(0, "O"), (1, "C"), (2, "C")]
 
 
+def test_examples_go_before_the_answer_and_a_trainers_prompt_names_its_molecule(tmp_path: Path) -> None:
+    example = f"[SMILES]C=O[/SMILES]{CLEAN}"
+    content = one_text(f"{example}{PROMPT}{CLEAN}", "", prompt_smiles=None)
+    content["passes"][0] |= {"prompt_smiles": None, "prompt": f"{example}{PROMPT}"}
+    sample = sample_of(tmp_path, content)
+    assert (sample["smiles"], sample["text"], sample["clean"]) == ("CC=O", CLEAN, True)
+    assert json.loads(sample["extra"]) == {"prompt": f"{example}{PROMPT}", "text_before": f"{example}{PROMPT}"}
+    assert rows(tmp_path, "SELECT count(*) AS blocks FROM blocks") == [{"blocks": 3}]
+
+
+def test_texts_of_both_kinds_of_descriptors_are_each_compared_with_their_own(tmp_path: Path) -> None:
+    plain = "[CONFORMER][C]<0.1,0.2,0.3>[O]<1.2,-0.5,1.0>[/CONFORMER]"
+    texts = [plain, plain.replace("[O]", "[OH]"), plain.replace("[O]", "[OH]")]
+    items = [{"prompt_smiles": "CO", "decoded_text": f"[SMILES]CO[/SMILES]{text}"} for text in texts]
+    row = imported(tmp_path, document() | {"passes": items, "failures": []}).row
+    said = (
+        "1 of 3 texts that show it write [O], [N] (plain), where the LP group-v3.8 writes [OH], [NH2] (with-hydrogens)"
+    )
+    assert (row["descriptors"], row["clean"]) == ("with-hydrogens", 3)
+    assert f"{said}: each text is compared with its own." in row["notes"]
+    atoms = rows(tmp_path, "SELECT sample_id, list(atom ORDER BY block) AS atoms FROM blocks GROUP BY ALL ORDER BY ALL")
+    assert [row["atoms"] for row in atoms] == [[0, 1]] * 3
+    contradicted = document(descriptors="plain") | {"passes": items[1:], "failures": []}
+    row = imported(tmp_path / "other", contradicted).row
+    assert row["descriptors"] == "with-hydrogens" and "metadata.descriptors says [O], [N] (plain)" in row["notes"]
+
+
 def test_a_prompt_that_cannot_be_read_keeps_its_sample(tmp_path: Path) -> None:
     prompts = ["not a molecule", "C1CC", "[C]", "C" * 5_000, "C\ud800", "(" * 500]
     items = [{"prompt_smiles": smiles, "decoded_text": f"[SMILES]{smiles}[/SMILES]{CLEAN}"} for smiles in prompts]
