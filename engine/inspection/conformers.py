@@ -19,7 +19,7 @@ from rdkit import Chem
 
 from engine.chem.conformers import reference_conformers
 from engine.chem.enriched import decode, misread_ang
-from engine.chem.frame import add_conformer
+from engine.chem.frame import AS_WRITTEN, add_conformer
 from engine.chem.rdkit_log import captured_log
 from engine.chem.smiles import parse_written
 from engine.chem.structure_files import to_sdf
@@ -131,6 +131,8 @@ def conformers_of(
             mol = decode_with(reader, stated.get(row["sample_id"]) or row["text"] or "").mol
         except DriftscopeError:
             continue
+        if row["sample_id"] in stated:  # a text of ours, for numbers that no encoder has truncated
+            mol.ClearProp(AS_WRITTEN)
         mols.append((f"{run_id} #{row['sample_id']}", mol))
         properties.append({name: row[name] for name in PROPERTIES if row[name] is not None})
     return mols, properties
