@@ -48,6 +48,8 @@ SHAPES: dict[Shape, str] = {
 }
 UNREADABLE = "RDKit cannot read it"
 """Begins what is said of a molecule with damaged bytes; one that is missing is a generation that failed."""
+_STATS = -1
+"""In place of a conformer's number: a shard's stats."""
 MOST_BYTES = 8 * 2**30  # of a pickle, which is held in memory
 _FIX = f"Known are {', '.join(SHAPES.values())}"
 
@@ -218,9 +220,11 @@ def limits_of(size: int) -> Limits:
     return Limits(30 + 2 * size / MB, is_cpu=True, memory_mb=1024 + 4 * size / MB, is_closed=True)
 
 
-def pickled_conformers(paths: Sequence[Path], shapes: Sequence[Shape] = tuple(SHAPES)) -> Conformers:
+def pickled_conformers(
+    paths: Sequence[Path], shapes: Sequence[Shape] = tuple(SHAPES), tell: Callable[[str], object] = lambda stats: None
+) -> Conformers:
     """The conformers of each file, in its order; FileError, with the file's name, where one cannot be read or has
-    none of these shapes. All files go to one process."""
+    none of these shapes. All files go to one process. ``tell`` gets a shard's stats, in words."""
     reader = Sandbox(_reader, limits=limits_of(max(path.stat().st_size for path in paths)))
     try:
         for path in paths:
@@ -229,6 +233,9 @@ def pickled_conformers(paths: Sequence[Path], shapes: Sequence[Shape] = tuple(SH
             with open_file(path) as file:
                 content = file.read()
             for (key, number, weight, smiles, problem), body in reader.each(content, tuple(shapes)):
+                if number == _STATS:
+                    tell(problem)
+                    continue
                 source = f"conformer {number + 1}{f' of {shown(key, 120)} in' if key else ' of'} {path.name}"
                 yield HeavyConformer(smiles, np.frombuffer(body).reshape(-1, 3), source, key, weight, problem)
     except SandboxError as error:
@@ -249,8 +256,14 @@ def _reader() -> Callable[[bytes, Sequence[Shape]], Iterator[Answer]]:
 
 
 def _answers(content: bytes, shapes: Sequence[Shape]) -> Iterator[Answer]:
-    """Key, number, weight, SMILES and what is wrong of each conformer, with its coordinates."""
-    for key, listed, weights in molecules_of(load(content), shapes):
+    """Key, number, weight, SMILES and what is wrong of each conformer, with its coordinates; a shard's stats first."""
+    document = load(content)
+    if isinstance(document, dict) and set(document) == {"generations", "stats"}:  # a shard of one process of several
+        counts = document["stats"] if isinstance(document["stats"], dict) else {}
+        told = [f"{shown(key, 40)} {count}" for key, count in counts.items() if type(count) is int]
+        yield ("", _STATS, None, "", ", ".join(told[:20])), b""
+        document = document["generations"]
+    for key, listed, weights in molecules_of(document, shapes):
         for number, (pickled, weight) in enumerate(zip(listed, weights, strict=True)):
             weight = weight if type(weight) is float else None
             for heavy in _read(pickled):
@@ -259,8 +272,6 @@ def _answers(content: bytes, shapes: Sequence[Shape]) -> Iterator[Answer]:
 
 def molecules_of(document: Any, shapes: Sequence[Shape]) -> Iterator[tuple[str, Sequence[Any], Sequence[Any]]]:
     """Each molecule's key, conformers (None is a generation that failed) and their weights, all of one known shape."""
-    if isinstance(document, dict) and set(document) == {"generations", "stats"}:  # a shard of one process of several
-        document = document["generations"]
     if not isinstance(document, dict) or not document:
         raise FileError(f"it is the pickle of a {type(document).__name__} that is no mapping, or empty", _FIX)
     shape, entries, weights = _entries_of(document)

@@ -20,7 +20,7 @@ from rdkit import Chem
 
 from engine.chem.conformers import reference_conformers
 from engine.chem.enriched import decode, misread_ang
-from engine.chem.frame import add_conformer
+from engine.chem.frame import AS_WRITTEN, add_conformer
 from engine.chem.rdkit_log import captured_log
 from engine.chem.smiles import parse_written
 from engine.chem.structure_files import to_sdf
@@ -139,9 +139,13 @@ def _read(store: Store, entry: Entry, rows: Iterable[Row], reader: ReaderName) -
     stated = conformer_texts(store, entry)
     for row in rows:
         try:
-            yield row, decode_with(reader, stated.get(row["sample_id"]) or row["text"] or "").mol
+            mol = decode_with(reader, stated.get(row["sample_id"]) or row["text"] or "").mol
         except DriftscopeError as error:
             yield row, error.what
+            continue
+        if row["sample_id"] in stated:  # a text of ours, for numbers that no encoder has truncated
+            mol.ClearProp(AS_WRITTEN)
+        yield row, mol
 
 
 @computed_once(64)

@@ -13,7 +13,7 @@ import math
 import shutil
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -273,9 +273,10 @@ def _reading(entry: ModelEntry, folder: Path) -> Iterator[None]:
         yield
     except Exception as error:
         reason = str(error)[:300] or type(error).__name__
-        if with_mark := [path.name for path in sorted(folder.glob("*.json")) if path.read_bytes()[:3] == BOM_UTF8]:
-            problem = f"{entry.name} cannot be loaded from {shown(folder, 200)}: {with_mark[0]} begins with a BOM"
-            raise ModelError(problem, "Save it as UTF-8 without a byte order mark") from error
+        with suppress(OSError):
+            if (folder / "config.json").read_bytes().startswith(BOM_UTF8):
+                problem = f"{entry.name} cannot be loaded from {shown(folder, 200)}: config.json begins with a BOM"
+                raise ModelError(problem, "Save it as UTF-8 without a byte order mark") from error
         raise ModelError(f"{entry.name} cannot be loaded from {shown(folder, 200)} ({reason})", _FIX_PAIR) from error
     finally:
         transformers_logging.set_verbosity(level)

@@ -59,9 +59,8 @@ def import_generations(
     row: Row = {"origin": "imported", "source": path.name, "notes": NOTE, "created_at": datetime.now(UTC).isoformat()}
     with begun_anew(store.home, RUN, run_id, row | ({"label": label} if label else {})) as staging:
         each: Counter[str] = Counter()  # samples of a molecule
-        unread: list[str] = []
-        with_conformer = 0
-        read = enumerate(pickled_conformers([path], ["molecules"]))
+        unread, stats, with_conformer = list[str](), list[str](), 0
+        read = enumerate(pickled_conformers([path], ["molecules"], stats.append))
         while group := list(islice(read, GROUP)):
             samples, conformers = list[Row](), list[Row]()
             for number, item in group:
@@ -81,9 +80,10 @@ def import_generations(
             problem = f"none of {len(unread):,} molecules of {shown(path.name)} can be read"
             raise FileError(f"{problem}. The first: {unread[0]}", "Write the file again")
         counts: Row = {"samples": each.total(), "molecules": len(each), "generations": max(each.values())}
+        counts["notes"] = f"{NOTE} Its stats, of samples that are not in it too: {stats[0]}." if any(stats) else NOTE
         if unread:
             left_out = f"{len(unread):,} of {each.total():,} molecules cannot be read. The first: {unread[0]}"
-            counts["notes"] = f"{NOTE} {left_out}."
+            counts["notes"] += f" {left_out}."
             warn(f"{shown(path.name)}: {left_out}")
         return staging.publish(counts)
 

@@ -93,6 +93,7 @@ def test_what_goes_out_comes_back_with_the_same_figures(tmp_path: Path, imported
     before, _ = conformers_of(Store.open(home), imported["run_id"])
     if form == "sdf":
         after = list(Chem.SDMolSupplier(str(out)))
+        assert "as written in enriched text" not in out.read_text()  # no text had these numbers
     else:
         written = pickle.loads(out.read_bytes())
         assert out.read_bytes()[:2] == b"\x80\x04" and {key: len(mols) for key, mols in written.items()} == {
@@ -115,6 +116,7 @@ def test_a_shard_is_read_as_its_generations(tmp_path: Path, home: str) -> None:
     shard = write(tmp_path / "generation_results_gpu_0.pickle", {"generations": generations(DRAWN), "stats": stats})
     (row,) = run_json("import", str(shard), "--store", home)
     assert (row["samples"], row["molecules"], row["generations"]) == (5, 2, 3)
+    assert row["notes"].endswith("not in it too: 'smiles_mismatch' 2, 'mol_parse_fail' 1, 'no_eos' 0.")
     whole = write(tmp_path / "generation_results.pickle", generations(DRAWN))
     run_json("import", str(whole), "--store", home)
     xyz = Store.open(home).rows("SELECT sample_id, xyz FROM conformers ORDER BY sample_id, run_id")
