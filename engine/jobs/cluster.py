@@ -248,8 +248,8 @@ def _differences(staging: Staging, plan: RunPlan) -> Iterator[str]:
     """In what the rest of a run that is resumed may differ from its beginning, a sentence each."""
     if assumed := plan.assumed(staging.sheet["plan"]):
         settings = ", ".join(f"{name.replace('_', ' ')} {value or 'no'}" for name, value in assumed.items())
-        problem = f"{staging.id} was begun by schema version {staging.sheet['schema']}, which did not have all settings"
-        yield f"{problem}; assumed are: {settings}."
+        version = staging.sheet["schema"]
+        yield f"{staging.id} was begun by an earlier program (schema version {version}); assumed are: {settings}."
     began, now = staging.sheet["row"].get("weights"), plan.model.entry().sha256
     if began and now and began != now:
         yield f"Its weights are {now[:8]} from here on; the samples before were written with {began[:8]}."

@@ -96,7 +96,7 @@ def test_a_stopped_run_of_each_earlier_version_is_resumed(tmp_path: Path) -> Non
     calls = [("run", "--resume", run_id, "--store", str(store)) for store, run_id in runs]
     for (store, run_id), done in zip(runs, all_of(calls, tmp_path), strict=True):
         version = int(store.name[1:])
-        (note,) = [line for line in done.err.splitlines() if f"begun by schema version {version}" in line]
+        (note,) = [line for line in done.err.splitlines() if f"(schema version {version})" in line]
         assert done.code == 0 and ASSUMED.get(version, "descriptors plain, bos no") in note, done
         assert json.loads((store / f"runs/run_id={run_id}/run.json").read_text("utf-8"))["row"]["samples"] == 6
 
