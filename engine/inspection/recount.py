@@ -143,7 +143,10 @@ def _of_file(entry: Entry, run: RunFacts, stored: Counted) -> tuple[dict[str, An
     of_file, counted = rows_again(entry.read(REPORT_FILES.name)["content"][0].as_py().encode(), tokenizer)
     if of_file.row["samples"] != entry.parts[SAMPLES.name].rows:
         raise RunError(f"{entry.id} has another number of samples than its file now has", "Import it again")
-    columns = {"descriptors": of_file.row.get("descriptors")}
+    columns, now = {}, of_file.row.get("descriptors")
+    if now != entry.row.get("descriptors"):
+        words = f"Counted again: its texts have descriptors {now or 'plain'}, it was stored with {run.descriptors}."
+        columns = {"descriptors": now, "notes": " ".join(filter(None, (entry.sheet["row"].get("notes"), words)))}
     again = (_merged(row, blocks, *new) for (row, blocks), new in zip(stored, counted, strict=True))
     return columns, again
 
