@@ -113,7 +113,7 @@ def _of_ids(run: RunFacts, stored: Counted) -> Counted:
     cleanup = split_cleanup(run.lp)[1]
     reader = Reader(tokenizer, run.lp_record.name, run.placeholder, number_format(run), cleanup)
     for row, blocks in stored:
-        molecule, why_not = molecule_asked(row, run.descriptors)
+        molecule, why_not = molecule_asked(row, run.descriptors)[:2]
         ids, forced = row["token_ids"] or (), row["forced"] or ()
         if why_not or not ids or None in (*ids, *forced):
             problem = why_not or "its tokens are not all known"
