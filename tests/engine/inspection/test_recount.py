@@ -149,6 +149,16 @@ def test_what_cannot_be_counted_again_is_left_as_it_is_and_named(own: Store, tmp
     assert "of-somebody" in rows[JUNK, "former counts"] and (JUNK, "whole") in rows and result.code == 0
 
 
+@pytest.mark.parametrize("table", ["samples", "blocks"])
+def test_a_damaged_run_is_left_and_named(own: Store, table: str) -> None:
+    path = Path(as_before(own, JUNK).path(table))
+    path.write_bytes(bytes(path.stat().st_size))
+    result = command("verify", "--recount", "--json", "--store", str(own.home.root))
+    states = [row["state"] for row in json.loads(result.out) if row["id"] == JUNK]
+    assert states == ["former counts", "damaged"] and result.code == 2
+    assert own.snapshot().entry(JUNK).row["cut_blocks"] == 1_000
+
+
 def test_the_command_counts_again_and_says_what_changed(own: Store) -> None:
     as_before(own, JUNK)
     folder = str(own.home.root)
