@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from engine.decode.samples import Reader
-from engine.errors import DriftscopeError, RunError
+from engine.errors import DriftscopeError, RunError, StoreError, one_line
 from engine.inspection.runs import RunFacts, facts_of, number_format, run_tokenizer, tokenizer_location
 from engine.inspection.sample import molecule_asked
 from engine.lp_records import split_cleanup
@@ -29,7 +29,7 @@ from engine.store.reports.importing import GROUP, rows_again
 from engine.store.sample_rows import Row, block_rows, sample_row, sums_of, tables_of
 from engine.store.schema import BLOCKS, REPORT_FILES, SAMPLES
 from engine.store.staging import added, rewrite_run
-from engine.store.store import Store
+from engine.store.store import UNREADABLE, Store
 from engine.text.blocks import RULES, CloseMass
 
 Counted = Iterator[tuple[Row, list[Row]]]
@@ -39,7 +39,8 @@ COUNTS = (
     "misread_most_ang"
 ).split()
 """Columns of a run that are counted in its texts."""
-_SOME = "run_id = $run AND sample_id >= $start AND sample_id < $start + $count"
+_SOME = "run_id = $run AND sample_id BETWEEN $first AND $last"
+_IDS = "SELECT sample_id FROM samples WHERE run_id = $run ORDER BY sample_id"
 _SAMPLES = f"SELECT {', '.join(SAMPLES.names)} FROM samples WHERE {_SOME} ORDER BY sample_id"
 _BLOCKS = f"SELECT {', '.join(BLOCKS.names)} FROM blocks WHERE {_SOME} ORDER BY sample_id, block"
 
@@ -78,9 +79,17 @@ def recount_run(store: Store, run_id: str, continued: Mapping[tuple[int, int], s
     columns |= {name: sums.get(name) for name in known} | {"counted_by": RULES}
     if entry.row.get("judged"):
         columns["usable"] = sums["usable"]
-    tables = {name: table for name, table in tables.items() if not table.equals(entry.read(name))}
+    tables = {name: table for name, table in tables.items() if not table.equals(_read(entry, name))}
     changed = {name: (entry.row.get(name), value) for name, value in columns.items() if entry.row.get(name) != value}
     return Recounted(rewrite_run(entry, tables, columns), changed)
+
+
+def _read(entry: Entry, name: str) -> pa.Table:
+    try:
+        return entry.read(name)
+    except UNREADABLE as error:
+        problem = f"the table {name} of {entry.id} cannot be read: {one_line(str(error))}"
+        raise StoreError(problem, "`verify` names what is damaged") from error
 
 
 def _written(run_id: str, again: Counted) -> tuple[dict[str, pa.Table], dict[str, float]]:
@@ -96,8 +105,11 @@ def _written(run_id: str, again: Counted) -> tuple[dict[str, pa.Table], dict[str
 
 
 def _stored(store: Store, entry: Entry, continued: Mapping[tuple[int, int], str]) -> Counted:
-    for start in range(0, entry.parts[SAMPLES.name].rows, GROUP):
-        names = {"run": entry.id, "start": start, "count": GROUP}
+    ids: list[int] = store.table(_IDS, {"run": entry.id}, of=[entry.id])["sample_id"].to_pylist()
+    if len(ids) != entry.parts[SAMPLES.name].rows:
+        raise StoreError(f"the samples of {entry.id} cannot be read", "`verify` names what is damaged")
+    for start in range(0, len(ids), GROUP):
+        names = {"run": entry.id, "first": ids[start], "last": ids[start : start + GROUP][-1]}
         samples, rows = (store.table(sql, names, of=[entry.id]).to_pylist() for sql in (_SAMPLES, _BLOCKS))
         blocks: defaultdict[int, list[Row]] = defaultdict(list)
         for row in rows:
@@ -140,10 +152,13 @@ def _of_file(entry: Entry, run: RunFacts, stored: Counted) -> tuple[dict[str, An
     tokenizer: str | None = None  # as the file names it
     with suppress(DriftscopeError):
         tokenizer = tokenizer_location(run) if run.tokenizer else None
-    of_file, counted = rows_again(entry.read(REPORT_FILES.name)["content"][0].as_py().encode(), tokenizer)
+    of_file, counted = rows_again(_read(entry, REPORT_FILES.name)["content"][0].as_py().encode(), tokenizer)
     if of_file.row["samples"] != entry.parts[SAMPLES.name].rows:
         raise RunError(f"{entry.id} has another number of samples than its file now has", "Import it again")
-    columns = {"descriptors": of_file.row.get("descriptors")}
+    columns, now = {}, of_file.row.get("descriptors")
+    if now != entry.row.get("descriptors"):
+        words = f"Counted again: its texts have descriptors {now or 'plain'}, it was stored with {run.descriptors}."
+        columns = {"descriptors": now, "notes": " ".join(filter(None, (entry.sheet["row"].get("notes"), words)))}
     again = (_merged(row, blocks, *new) for (row, blocks), new in zip(stored, counted, strict=True))
     return columns, again
 

@@ -253,7 +253,7 @@ def _check_conformer(
         has_real_coordinates=has_real,
         blocks=len(readings),
         unverified_blocks=sum("unverified" in reading.kinds for reading in readings),
-        why_not_clean=tuple(f"{name}{damage}" for damage in _damages(readings, prompt.atoms)),
+        why_not_clean=tuple(f"{name}{damage}" for damage in _damages(readings, prompt.atoms) if other is None),
     )
 
 

@@ -114,7 +114,9 @@ def test_an_import_is_read_again_from_the_file_that_it_keeps(tmp_path: Path) -> 
     rewrite_run(fresh, {BLOCKS.name: BLOCKS.rows(rows)}, columns)
     assert has_former_counts(store.entry(fresh.id))
     again = recount_run(store, fresh.id)
-    assert tables_of(again.entry) == tables and again.entry.row == fresh.row
+    words = "Counted again: its texts have descriptors with-hydrogens, it was stored with plain."
+    assert again.entry.row == {**fresh.row, "notes": f"{fresh.row['notes']} {words}"}
+    assert tables_of(again.entry) == tables
     assert store.entry(fresh.id).row["label"] == "mine"
     assert again.changed["descriptors"] == ("plain", fresh.row["descriptors"])
 
@@ -145,6 +147,16 @@ def test_what_cannot_be_counted_again_is_left_as_it_is_and_named(own: Store, tmp
     result = command("verify", "--recount", "--json", "--store", str(own.home.root))
     rows = {(row["id"], row["state"]): row["what"] for row in json.loads(result.out)}
     assert "of-somebody" in rows[JUNK, "former counts"] and (JUNK, "whole") in rows and result.code == 0
+
+
+@pytest.mark.parametrize("table", ["samples", "blocks"])
+def test_a_damaged_run_is_left_and_named(own: Store, table: str) -> None:
+    path = Path(as_before(own, JUNK).path(table))
+    path.write_bytes(bytes(path.stat().st_size))
+    result = command("verify", "--recount", "--json", "--store", str(own.home.root))
+    states = [row["state"] for row in json.loads(result.out) if row["id"] == JUNK]
+    assert states == ["former counts", "damaged"] and result.code == 2
+    assert own.snapshot().entry(JUNK).row["cut_blocks"] == 1_000
 
 
 def test_the_command_counts_again_and_says_what_changed(own: Store) -> None:
