@@ -56,7 +56,7 @@ SECTIONS: dict[str, Callable[..., None]] = {
 page(TITLE, ICON, LEAD, words=("LP", "Drift", "Junk", "Cut"))
 with shown_errors():
     store = Store.open().snapshot()
-if "claim" in st.query_params and VIEW not in st.query_params:  # a link that names a claim means the view that has them
-    put_quietly({VIEW: ALL})
+# A link that names a claim means the view that has them.
+put_quietly({VIEW: ALL} if "claim" in st.query_params and VIEW not in st.query_params else {})
 show_open(SECTIONS, store)
 put_shown(page="evidence")

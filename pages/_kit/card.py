@@ -120,10 +120,12 @@ def choose(option: Option, label: str, choices: Mapping[Any, str], *, as_buttons
     """By value in the address: Streamlit's own binding would write there what is shown of it. Words count too."""
     named, values = st.query_params.get(option.name), list(choices)
     matches = [value for value, words in choices.items() if named in (str(value), words)]
-    st.session_state[option.name] = matches[0] if matches else values[0] if option.default is None else option.default
+    usual = values[0] if option.default is None else option.default
+    before = st.session_state[option.name] = matches[0] if matches else usual
 
     def put() -> None:
-        st.query_params[option.name] = str(st.session_state[option.name])
+        if st.session_state[option.name] != before:  # Streamlit may hear of what it has drawn
+            st.query_params[option.name] = str(st.session_state[option.name])
 
     more: Any = {
         "key": option.name,

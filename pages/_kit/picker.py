@@ -132,8 +132,8 @@ class Picker:
             return ()
         chosen, complaints = self.read(listing)
         ids = [entry.id for entry in chosen]
-        if [*st.session_state.get(self.opened_with, ())] == ids != self.named():
-            put_quietly(self.parameters(ids))
+        is_news = [*st.session_state.get(self.opened_with, ())] == ids != self.named()
+        put_quietly(self.parameters(ids) if is_news else {})
         for complaint in complaints:
             st.error(escaped(complaint), icon=":material/error:")
         names = {id_: shortened(one_line(name), MOST_NAME) for id_, name in self.names(chosen).items()}

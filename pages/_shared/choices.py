@@ -36,13 +36,12 @@ def by_name(
     """One of many by its name in the address: the widget's own binding would write there what is shown of it."""
     names = list(names)
     named = st.query_params.get(parameter, "")
-    st.session_state[key] = named if named in names else usual
-    chosen = st.selectbox(
-        label,
-        names,
-        key=key,
-        on_change=lambda: st.query_params.update({parameter: st.session_state[key] or ""}),
-        **more,
-    )
+    before = st.session_state[key] = named if named in names else usual
+
+    def put() -> None:
+        if st.session_state[key] != before:  # Streamlit may hear of what it has drawn
+            st.query_params[parameter] = st.session_state[key] or ""
+
+    chosen = st.selectbox(label, names, key=key, on_change=put, **more)
     put_shown(**{parameter: chosen})
     return chosen

@@ -39,11 +39,12 @@ def show_open(sections: Mapping[str, Callable[..., None]], *looked_at: Any) -> N
     names = list(sections)
     complain("view", names, VIEW, names[0])
     named = st.query_params.get(VIEW)
-    st.session_state[VIEW] = named if named in names else names[0]
-    put_shown(**{VIEW: st.session_state[VIEW]})
+    before = st.session_state[VIEW] = named if named in names else names[0]
+    put_shown(**{VIEW: before})
 
     def put() -> None:
-        st.query_params[VIEW] = st.session_state[VIEW]
+        if st.session_state[VIEW] != before:  # Streamlit may hear of what it has drawn
+            st.query_params[VIEW] = st.session_state[VIEW]
 
     for tab, (name, show) in zip(st.tabs(names, key=VIEW, on_change=put), sections.items(), strict=True):
         if tab.open:

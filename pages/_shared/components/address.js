@@ -16,12 +16,15 @@ function limitSteps() {
   return true;
 }
 
-export default function ({ data }) {
+export default function ({ data, setTriggerValue }) {
   globalThis.driftscopeSteps ??= limitSteps();
+  if (!data || data.stamp === globalThis.driftscopeStamp) return; // Streamlit calls again when the theme changes
+  globalThis.driftscopeStamp = data.stamp;
   const url = new URL(location.href);
-  for (const [name, values] of Object.entries(data?.parameters ?? {})) {
+  for (const [name, values] of Object.entries(data.parameters)) {
     url.searchParams.delete(name);
     for (const value of values) url.searchParams.append(name, value);
   }
   if (url.href !== location.href) history.replaceState(history.state, "", url);
+  setTriggerValue("replaced", data.stamp);
 }

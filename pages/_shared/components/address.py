@@ -1,7 +1,7 @@
 """What a page shows without being asked for it, in the address too, so that a copied link shows the same tomorrow.
 
 The browser gets it in place of the address that it has, since it is no step of the reader's; ``st.query_params`` would
-make it one. The script knows it at once.
+make it one. Once it is there, it is told Streamlit's part in the browser too, which goes by what it was told last.
 """
 
 from __future__ import annotations
@@ -22,16 +22,24 @@ def limit_steps() -> None:
 
 
 def put_quietly(values: Mapping[str, str | Sequence[str]]) -> None:
-    """These parameters in place of what the address has under their names."""
+    """These parameters in place of what the address has under their names. Call it in every run, at the same place,
+    also with nothing: a component that comes or goes makes the browser build anew what is behind it."""
     parameters = {name: [value] if isinstance(value, str) else [*value] for name, value in values.items()}
     context = get_script_run_ctx()
-    if context is not None:
+    if parameters and context is not None:
         with context.session_state.query_params() as params:
             for name, texts in parameters.items():
                 params.set_with_no_forward_msg(name, texts)
             context.query_string = urlencode(params._query_params, doseq=True)
-    # With a stamp, since the browser passes over a message that it had before.
-    _mount(key="address-default", data={"stamp": secrets.token_hex(4), "parameters": parameters})
+    # With a stamp, since the browser passes over a message that it had before; the answer's own run has the same one.
+    _replace(parameters, secrets.token_hex(4))
+
+
+@st.fragment
+def _replace(parameters: Mapping[str, list[str]], stamp: str) -> None:
+    """A fragment, so that the browser's answer redraws nothing."""
+    data = {"stamp": stamp, "parameters": parameters} if parameters else None
+    _mount(key="address-default", data=data, on_replaced_change=lambda: st.query_params.update(parameters))
 
 
 _mount = st.components.v2.component("driftscope_address", html="<span></span>", js=source("address.js"))
