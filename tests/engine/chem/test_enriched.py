@@ -360,8 +360,8 @@ def test_which_answers_decode(text: str, decodes: bool, why: str) -> None:
     assert check.decodes == decodes, why
     if decodes:
         decode_as_group(text)
-    elif "in brackets" in why:
-        with pytest.raises(EnrichedError, match="no atom in brackets is before the block"):
+    elif "brackets" in why:
+        with pytest.raises(EnrichedError, match="finds no atom with its block"):
             decode_as_group(text)
 
 
