@@ -35,7 +35,7 @@ from engine.inspection.lp_cost import known_cost
 from engine.lp_records import NO_LP, UNKNOWN_LP, guard_words, stored_lp
 from engine.models.loading import sized
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
-from engine.store.entries import Entry, is_profiled, rmsd_references
+from engine.store.entries import Entry, has_former_counts, is_profiled, rmsd_references
 from engine.store.store import Store
 
 TITLE = "Side by side"
@@ -322,17 +322,19 @@ def notes(store: Store, entries: Sequence[Entry], names: dict[str, str]) -> list
 
 
 def cut_notes(store: Store, entries: Sequence[Entry], names: dict[str, str]) -> list[str]:
-    """Cut blocks are counted by the model's mass until the run has continuations, which find fewer."""
+    """By what cut blocks are counted, where runs differ in it: by former rules, or by the model's mass until a run has
+    continuations, which find fewer."""
+    lines = []
+    if former := [names[entry.id] for entry in entries if has_former_counts(entry)]:
+        lines.append(f"{listed(former)}: cut blocks are counted by former rules; `verify --recount` counts them again.")
     with_cuts = [entry.id for entry in entries if entry.row.get("cut_blocks")]
     continued = {row["run_id"] for row in store.rows(CONTINUED, {"runs": with_cuts})} if with_cuts[1:] else set()
     by_mass = [run_id for run_id in with_cuts if run_id not in continued]
-    if not continued or not by_mass:
-        return []
-    by_text = listed([names[run_id] for run_id in with_cuts if run_id in continued])
-    words = (
-        f"Cut blocks of {listed([names[run_id] for run_id in by_mass])} are counted by the model's mass alone, those of"
-    )
-    return [f"{words} {by_text} by what it would have written, which are fewer: `explain {by_mass[0]}`."]
+    if continued and by_mass:
+        mass, text = (listed([names[id_] for id_ in with_cuts if (id_ in continued) is has]) for has in (False, True))
+        words = f"Cut blocks of {mass} are counted by the model's mass alone, those of {text} by"
+        lines.append(f"{words} what it would have written, which are fewer: `explain {by_mass[0]}`.")
+    return lines
 
 
 def size_notes(entries: Sequence[Entry]) -> list[str]:

@@ -21,6 +21,7 @@ from engine.questions.question import NeedsWork, answer_lines
 from engine.store.entries import Entry
 from engine.store.files import Files
 from engine.store.store import Store
+from engine.text.blocks import RULES
 from tests.engine.inspection.made import DEMO_STORE, block_row, demo_run, sample_row, write_run
 
 NONE, EXACT, BLOCKED = (demo_run("qwen", lp) for lp in ("none", "exact", "group-v2.1"))
@@ -43,7 +44,8 @@ def test_cuts_that_are_counted_by_different_evidence_are_not_compared_unmarked(t
     store = Store(Files(tmp_path))
     for run_id, continued in (("by-mass", None), ("by-text", "1.0,2.0,3.01"), ("also-by-text", "1.0,2.0,3.01")):
         blocks = [block_row(0, 0, kinds=["cut"], continued_text=continued)]
-        write_run(store, run_id, [sample_row(0, clean=False)], blocks, cut_blocks=1, label=run_id)
+        about: Row = {"cut_blocks": 1, "label": run_id, "counted_by": RULES}
+        write_run(store, run_id, [sample_row(0, clean=False)], blocks, **about)
     entries = store.listing().entries
     names = {entry.id: entry.id for entry in entries}
     alike = [entry for entry in entries if entry.id != "by-mass"]
@@ -51,6 +53,9 @@ def test_cuts_that_are_counted_by_different_evidence_are_not_compared_unmarked(t
     (note,) = cut_notes(store, entries, names)
     assert note.startswith("Cut blocks of by-mass are counted by the model's mass alone")
     assert note.endswith("`explain by-mass`.")
+    write_run(store, "old", [sample_row(0)], [block_row(0, 0)], lp="group-v2.1")
+    (note,) = cut_notes(store, [store.entry("old")], {"old": "old"})
+    assert note == "old: cut blocks are counted by former rules; `verify --recount` counts them again."
 
 
 # --- every question ---------------------------------------------------------------------------------------------------
