@@ -109,8 +109,9 @@ def _form(store: Store, queries: Mapping[str, Query], query: Query | None, text:
         st.session_state[FILLED] = sql  # the field has it: it stays, with its cursor
 
     def opened() -> None:
-        query = queries.get(st.session_state[OPEN] or "")
-        put(query.sql if query else "", query)
+        chosen = queries.get(st.session_state[OPEN] or "")
+        if chosen != query:  # Streamlit may hear of what it has drawn
+            put(chosen.sql if chosen else "", chosen)
 
     def attempt(act: Callable[[], None]) -> None:
         try:

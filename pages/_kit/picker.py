@@ -364,9 +364,9 @@ def run_columns() -> Mapping[str, Any]:
     config = st.column_config
     junk = "Blocks with anything but digits . , -, or with a letter where a report counts only those"
     return {
-        "model": config.TextColumn("model", width=112),  # none is pinned: Streamlit writes such columns in faint grey
+        "model": config.TextColumn("model", width=128),  # none is pinned: Streamlit writes such columns in faint grey
         "lp": config.TextColumn("LP", width=104),
-        LABEL: config.TextColumn("label", width=136, help="Its own name, else the file that it was imported from"),
+        LABEL: config.TextColumn("label", width=160, help="Its own name, else the file that it was imported from"),
         "usable": rate_column("usable", "Of judged answers: clean, stereo right, geometry right", "green"),
         "s": config.NumberColumn("s / sample", width=76, help="Wall time over samples", format="%.3f"),
         "run": config.TextColumn("run", width=180),

@@ -65,6 +65,12 @@ def test_filters_hide_rows_and_leave_what_is_compared() -> None:
     assert len(opened("compare", contains="nothing is called this").info) == 1
 
 
+def test_a_filter_is_in_the_address_or_not_set() -> None:
+    """Streamlit hands on what a widget of that key holds on another page, such as Live's model."""
+    rows = table(opened("compare", session={"model": ["demo-qwen:final"], "contains": "exact"}), "lp")
+    assert len(rows) == len(DEMO_STORE.listing().entries)
+
+
 def test_names_that_mean_no_run_are_told_and_the_others_compared() -> None:
     app = opened("compare", control="nobody", test=["llama-final-exact", "demo-llama"])
     assert "There is no run 'nobody'" in words(app) and "There are 5 runs like 'demo-llama'" in words(app)

@@ -144,8 +144,9 @@ def test_two_molecules_under_two_lps_from_start_to_end(browser: Browser, tmp_pat
         expect(seen.page.get_by_role("progressbar").first).to_be_visible()
         expect(seen.page.get_by_text(re.compile(r"2 runs in \d+"))).to_be_visible(timeout=RUN_LIMIT_MS)
         none, exact = [entry.id for entry in Store(Files(tmp_path)).listing().entries]
-        link = seen.page.get_by_test_id("stMain").get_by_role("link", name="Compare runs")
-        expect(link).to_have_attribute("href", f"compare?control={none}&test={exact}")
-        seen.page.goto(f"{server.url}/{link.get_attribute('href')}")
+        tabs = len(browser.pages)
+        seen.page.get_by_test_id("stMain").get_by_role("button", name="Compare runs").click()
+        expect(seen.page).to_have_url(f"{server.url}/compare?control={none}&test={exact}")
+        assert len(browser.pages) == tabs
         expect(legend(seen)).to_have_text(["none (control)", "exact"])
         expect_harmless(seen)
