@@ -1,7 +1,8 @@
-"""This process: its end with what started it, the cores and files that it may use, and its size."""
-
+"""This process: its end with what started it, its cores and files, its size, and what it can give back."""
 from __future__ import annotations
 
+import ctypes
+import gc
 import logging
 import math
 import os
@@ -61,3 +62,12 @@ def address_space() -> int | None:
     with suppress(OSError):
         return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
     return None
+
+
+def give_back_memory() -> None:
+    """What nothing refers to any more, to the system or the device: an allocator keeps it for the next time."""
+    gc.collect()
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.cuda.empty_cache()
+    if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "malloc_trim"):
+        libc.malloc_trim(0)

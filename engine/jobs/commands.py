@@ -86,7 +86,13 @@ class Task:
             return TaskSnapshot(**asdict(seen), parts=self._progress.parts(), log=self._log())
 
     def run(self, job: Job[None]) -> None:
-        """The command from its start to its end."""
+        """The command from its start to its end. Its inputs go with it, however it ends."""
+        try:
+            self._run(job)
+        finally:
+            shutil.rmtree(self.folder / "inputs", ignore_errors=True)
+
+    def _run(self, job: Job[None]) -> None:
         try:
             self.process = process = self._started()
         except (OSError, ValueError) as error:
@@ -102,7 +108,6 @@ class Task:
         process.stdin.close()
         if process.returncode != 0:
             raise DriftscopeError(_failure(process.returncode, self._log()))
-        shutil.rmtree(self.folder / "inputs", ignore_errors=True)
 
     def signal(self, number: int) -> None:
         """To the command and to its child processes, unless it has ended."""

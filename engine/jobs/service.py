@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import functools
-import gc
 import itertools
 import logging
 import threading
@@ -22,6 +21,7 @@ from engine.errors import DriftscopeError, shown
 from engine.figures.queue_words import ENDED, QueueState
 from engine.models.devices import spare_cores
 from engine.models.registry import ModelEntry
+from engine.processes import give_back_memory
 
 if TYPE_CHECKING:
     from engine.models.loading import LoadedModel
@@ -31,8 +31,9 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 Work = Callable[["Job[T]"], T]
 
-MOST_MODELS, EXIT_S = 2, 2.0
-"""Models that are kept, and how long the end of the process waits for its job."""
+MOST_MODELS, IDLE_S, EXIT_S = 2, 180.0, 2.0
+"""Models that are kept, how long without a job, and how long the end of the process waits for its job. A model of 2.4 M
+weights in the layers takes 300 MB with its vocabulary, and a second to load."""
 
 
 _threads = functools.cache(spare_cores)  # the same for all jobs: their times are compared
@@ -55,10 +56,17 @@ class Models:
         loaded = self._kept.pop(key, None)
         if loaded is None and len(self._kept) >= MOST_MODELS:  # room first: there may be no memory for one more
             del self._kept[next(iter(self._kept))]
-            gc.collect()
-            torch.cuda.empty_cache()  # else the check of free memory would count this as taken
+            give_back_memory()  # else the check of free memory would count this as taken
         self._kept[key] = loaded = loaded or load_model(*key)
         return loaded
+
+    def __bool__(self) -> bool:
+        return bool(self._kept)
+
+    def release(self) -> None:
+        """All of them, and what was made of their weights."""
+        self._kept.clear()
+        give_back_memory()
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,10 +175,12 @@ class Service:
         most_queued: int = 64,
         heartbeat_s: float = 90.0,
         grace_s: float = 10.0,
+        idle_s: float = IDLE_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """A job is stopped ``heartbeat_s`` after its last heartbeat; after ``grace_s`` where its page is closed."""
-        self.most_queued, self.heartbeat_s, self.grace_s = most_queued, heartbeat_s, grace_s
+        """A job is stopped ``heartbeat_s`` after its last heartbeat; after ``grace_s`` where its page is closed. Models
+        go ``idle_s`` after the last job."""
+        self.most_queued, self.heartbeat_s, self.grace_s, self.idle_s = most_queued, heartbeat_s, grace_s, idle_s
         self.clock, self.models = clock, Models()
         self.lock = threading.RLock()
         self.waiting: list[Job[Any]] = []  # as they came
@@ -178,6 +188,7 @@ class Service:
         self._turns = itertools.count(1)
         self._served: dict[str, int] = {}  # by owner, the last turn
         self._is_closed = False
+        self._idle = threading.Timer(idle_s, self._release_models)  # started where no job is left
 
     def submit(
         self, owner: str, work: Work[T], *, replace: bool = False, is_there: Callable[[], bool] = lambda: True
@@ -215,6 +226,7 @@ class Service:
         """Stops every job, takes no more, and waits for the one that runs."""
         with self.lock:
             self._is_closed, current = True, self._current
+            self._idle.cancel()
             for job in self._open():
                 job.stop("the service was closed")
         if current is not None and current.thread is not None:
@@ -237,10 +249,21 @@ class Service:
 
     def take_next(self) -> None:
         self._current = next(iter(self.order()), None)
-        if self._current is not None:
+        self._idle.cancel()
+        if self._current is None:
+            if self.models and not self._is_closed:
+                self._idle = threading.Timer(self.idle_s, self._release_models)
+                self._idle.daemon = True
+                self._idle.start()
+        else:
             self.waiting.remove(self._current)
             self._served[self._current.owner] = next(self._turns)
             self._current.begin()
+
+    def _release_models(self) -> None:
+        with self.lock:
+            if self._current is None:
+                self.models.release()
 
     def _open(self) -> list[Job[Any]]:
         return [*([] if self._current is None else [self._current]), *self.waiting]

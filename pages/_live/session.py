@@ -27,7 +27,8 @@ _LANES, _NAME, _SINCE = "live_lanes", "live_lanes_name", "live_since"
 STAYS_S = 10.0
 ADDRESS = "lanes"
 """The query parameter that names a start."""
-MOST_STARTS = 32
+MOST_STARTS, MOST_KEPT = 32, 2_000
+"""Starts that are kept, and answers of all their lanes: one takes 50 KB with its alignment."""
 _STARTS: dict[str, list[Running]] = {}  # of all tabs, by name, oldest first
 _STARTING = threading.Lock()
 
@@ -94,11 +95,20 @@ def start(plans: Sequence[RunPlan], molecules: Sequence[Molecule]) -> None:
             queued.job.stop()
         raise
     name = secrets.token_urlsafe(16)
+    _keep(running, name)
+    _show(running, name)
+
+
+def _keep(running: list[Running], name: str) -> None:
+    """The newest for certain, and those before as far as there is room."""
     with _STARTING:
         _STARTS[name] = running
-        while len(_STARTS) > MOST_STARTS:
+        while len(_STARTS) > MOST_STARTS or (len(_STARTS) > 1 and _kept_answers() > MOST_KEPT):
             del _STARTS[next(iter(_STARTS))]
-    _show(running, name)
+
+
+def _kept_answers() -> int:
+    return sum(lane.watch.samples for running in _STARTS.values() for lane in running)
 
 
 def _show(running: list[Running], name: str) -> None:

@@ -16,6 +16,7 @@ from engine.lp_records import FORMER_NAMES, full_name, split_cleanup
 from engine.paths import ROOT
 from pages._shared import shown
 from pages._shared.components.address import limit_steps
+from pages._shared.uploads import release_of_other_pages
 
 NAME = "Driftscope"
 FAVICON = str(Path(__file__).with_name("favicon.svg"))
@@ -33,6 +34,7 @@ def page(title: str, icon: str, lead: str, words: tuple[str, ...] = ()) -> None:
     _leave_old_navigation()
     _rename_lps()
     shown.forget()
+    release_of_other_pages(title)
     # The favicon is a file of ours: a Material symbol would be fetched from the web.
     st.set_page_config(page_title=f"{title} · {NAME}", page_icon=FAVICON, layout="wide")
     st.html(_CSS)

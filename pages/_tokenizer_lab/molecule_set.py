@@ -29,6 +29,7 @@ from pages._shared.choices import one_of
 from pages._shared.errors import escaped
 from pages._shared.sections import fold, is_unfolded
 from pages._shared.table_files import table_buttons
+from pages._shared.uploads import uploads
 from pages._shared.words import unbroken
 from pages._tokenizer_lab.choices import PLACEHOLDERS, folder_input, folder_waits, label_of, tokenizers
 
@@ -143,13 +144,12 @@ def _pasted() -> list[str]:
 
 
 def _uploaded() -> list[str] | list[Chem.Mol]:
-    file = st.file_uploader(
-        "SDF with coordinates, or SMILES",
-        type=["sdf", "mol", "smi", "csv", "tsv", "txt", "gz"],
-        help=f"Coordinates in an SDF are used as they are. At most {MOST_MOLECULES} molecules are used.",
-    )
-    if file is None:
+    types = ("sdf", "mol", "smi", "csv", "tsv", "txt", "gz")
+    about = f"Coordinates in an SDF are used as they are. At most {MOST_MOLECULES} molecules are used."
+    files = uploads("SDF with coordinates, or SMILES", types, key="set_file", help=about)
+    if not files:
         return []
+    (file,) = files
     with tempfile.TemporaryDirectory() as folder:
         # The name is the visitor's: only endings that the reader knows are taken from it.
         endings = "".join(suffix for suffix in Path(file.name).suffixes[-2:] if suffix.lower() in _ENDINGS)

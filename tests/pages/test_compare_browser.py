@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import re
 import shutil
+import time
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
+from urllib.request import urlopen
 
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import FilePayload, Locator, expect
 
 from engine.inspection.runs import runs_with_samples
 from engine.store.files import Files
 from engine.store.store import DEMO, Store
 from pages._shared.components.charts_ready import drawing_module
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
-from tests.pages.browser import ROOT, Browser, Server, Visit, expect_harmless, legend, serve_quietly, visit
+from tests.pages.browser import LIMIT_MS, ROOT, Browser, Server, Visit, expect_harmless, legend, serve_quietly, visit
 from tests.pages.canvas_clicks import click_row, open_picker
 from tests.support import of_soak
 
@@ -131,6 +133,34 @@ def test_a_table_that_grows_changes_nothing_that_is_compared(browser: Browser, t
             expect(legend(seen)).to_have_text(named)
         assert len(named) == 5 and parse_qs(urlsplit(seen.page.url).query) == query
         expect_harmless(seen)
+
+
+def expect_uploaded(server: Server, count: int) -> None:
+    """As the server counts them, some seconds later."""
+    until, counts = time.monotonic() + LIMIT_MS / 1e3, [-1]
+    while sum(counts) != count and time.monotonic() < until:
+        time.sleep(0.1)
+        with urlopen(f"{server.url}/_stcore/metrics") as answer:
+            counts = [
+                int(value) for value in re.findall(r'"UploadedFileManager",cache=""} (\d+)', answer.read().decode())
+            ]
+    assert sum(counts) == count
+
+
+def test_the_bytes_of_an_upload_go_once_it_is_handed_on_or_the_page_is_left(browser: Browser, tmp_path: Path) -> None:
+    report = FilePayload(name="report.json", mimeType="application/json", buffer=b"{" + b" " * 5_000_000)
+    with (
+        serve_quietly(ROOT / "app.py", env={"DRIFTSCOPE_STORE": str(tmp_path)}) as server,
+        visit(browser, server, "/compare?view=Manage&manage=Import") as seen,
+    ):
+        field, button = seen.page.locator("input[type=file]"), seen.page.locator(".st-key-import_go button")
+        for leave in (button, seen.page.get_by_role("link", name="Evidence").first):
+            expect_uploaded(server, 0)
+            field.set_input_files(report)
+            expect(button).to_be_enabled()
+            expect_uploaded(server, len(report["buffer"]))
+            leave.click()
+        expect_uploaded(server, 0)
 
 
 @of_soak

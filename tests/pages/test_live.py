@@ -254,6 +254,19 @@ def test_a_tab_that_is_loaded_again_finds_its_lanes_and_a_second_tab_does_not(li
     assert resumed.watch.texts[0].ids == lane.watch.texts[0].ids and resumed.run_id == lane.run_id is not None
 
 
+def test_starts_are_kept_as_far_as_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "_STARTS", starts := dict[str, Any]())
+    lanes: Any = [SimpleNamespace(watch=SimpleNamespace(samples=session.MOST_KEPT // 4))] * 2
+    for name in "abc":
+        session._keep(lanes, name)
+    assert list(starts) == ["b", "c"]
+    session._keep(lanes * 9, "large")
+    assert list(starts) == ["large"]
+    for number in range(session.MOST_STARTS + 1):
+        session._keep([], str(number))
+    assert len(starts) == session.MOST_STARTS and "large" not in starts
+
+
 def test_downloads_hold_what_they_say(live: Live) -> None:
     app = generated(live, smiles="CC=O\nCCO", lp1="exact", lp2="—")
     entries = {entry.id: entry for entry in open_store().listing().entries}

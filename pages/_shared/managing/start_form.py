@@ -30,6 +30,7 @@ from pages._shared.generation_inputs import (
     show_problems,
 )
 from pages._shared.managing import tasks
+from pages._shared.uploads import release, uploads
 
 MOST_TEXT, MOST_TYPED, MOST_PATHS, MOST_NAMED = 200, 2_000, 4_000, 5
 MOST_WORDS = 20  # typed molecules that the command names itself; more of them go with it as a file
@@ -206,12 +207,8 @@ def _problems(lines: list[tuple[int, str]]) -> list[str]:
 
 
 def _file() -> Molecules:
-    upload = st.file_uploader(
-        "SMILES lines, CSV, TSV, SDF, JSON lines or Parquet, also as .gz",
-        TYPES,
-        key="run_file",
-        help="It stays on this machine, and is deleted when the command has ended.",
-    )
+    label, about = "SMILES lines, CSV, TSV, SDF, JSON lines or Parquet, also as .gz", "It stays on this machine"
+    files = uploads(label, TYPES, key="run_file", help=f"{about}, and is deleted when the command has ended.")
     left, right = st.columns(2)
     column = left.text_input(
         "Column of the SMILES", key="run_column", bind="query-params", max_chars=200, placeholder="found by its name"
@@ -219,12 +216,12 @@ def _file() -> Molecules:
     limit = right.number_input(
         "Number of molecules", 1, 10_000_000, None, key="run_limit", bind="query-params", placeholder="all of them"
     )
-    if upload is None:
+    if not files:
         return Molecules(problem="Choose a file of molecules.")
     words: tuple[str, ...] = () if limit is None else ("--sample-size", str(int(limit)))
     words += (f"--smiles-column={column}",) if column else ()
     count = None if limit is None else int(limit)
-    return Molecules(words=words, inputs=((upload.name, upload.getvalue()),), count=count)
+    return Molecules(words=words, inputs=tuple((file.name, file.getvalue()) for file in files), count=count)
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -242,8 +239,9 @@ def show_import(
     """``key`` begins the names of the widgets. ``fields`` are texts: label, key, the command's option, placeholder;
     ``options`` draws more, and gives its words."""
     st.markdown(lead)
-    uploads: list[Input] = []
+    inputs: list[Input] = []
     paths: list[str] = []
+    field = f"{key}_{st.session_state.setdefault(f'{key} so far', 0)}"
     if one_of("Source", (UPLOAD, HERE), f"{key}_from") == HERE:
         text = st.text_area(
             "Files or patterns, one per line",
@@ -256,17 +254,13 @@ def show_import(
         )
         paths = [line.strip() for line in (text or "").splitlines() if line.strip()]
     else:
-        number = st.session_state.setdefault(f"{key} so far", 0)
-        files = st.file_uploader(
-            "Files",
-            list(types),
-            accept_multiple_files=True,
-            key=f"{key}_{number}",
-            help=f"At most {st.get_option('server.maxUploadSize'):,} MB each, as `server.maxUploadSize` in "
-            "`.streamlit/config.toml` says. Larger files can be read where they lie. An upload is deleted afterwards.",
+        about = (
+            f"At most {st.get_option('server.maxUploadSize'):,} MB each, as `server.maxUploadSize` in "
+            "`.streamlit/config.toml` says. Larger files can be read where they lie. An upload is deleted afterwards."
         )
-        uploads = [(file.name, file.getvalue()) for file in files or ()]
-    names = [*paths, *(name for name, _ in uploads)]
+        files = uploads("Files", types, key=field, several=True, help=about)
+        inputs = [(file.name, file.getvalue()) for file in files]
+    names = [*paths, *(name for name, _ in inputs)]
     words = [*command]
     for column, (label, name, option, placeholder) in zip(st.columns(2) * len(fields), fields, strict=False):
         text = column.text_input(label, key=name, bind="query-params", max_chars=MOST_TEXT, placeholder=placeholder)
@@ -274,8 +268,9 @@ def show_import(
     words += [*options(), "--"]
     of = names[0] if len(names) == 1 else f"{len(names)} {'patterns' if paths else 'files'}"
     is_pressed = st.button("Import", type="primary", icon=":material/upload_file:", key=f"{key}_go", disabled=not names)
-    if is_pressed and tasks.submit(f"Import of {of}", [*words, *paths], uploads):
-        st.session_state[f"{key} so far"] = st.session_state.get(f"{key} so far", 0) + 1  # a widget without the files
+    if is_pressed and tasks.submit(f"Import of {of}", [*words, *paths], inputs):
+        release(field)
+        st.session_state[f"{key} so far"] += 1  # a field without the files
         st.rerun()
     st.caption("The same from a terminal:")
     shown = [".venv/bin/python", "-m", "engine", *words, *(names[:MOST_NAMED] or [example])]

@@ -152,6 +152,10 @@ def test_what_fails_says_what_a_terminal_would(board: TaskQueue, files: Files) -
     strange = ended(board, board.submit("strange", ["run", "--model=a\0b"]))
     assert (strange.state, strange.parts) == ("failed", ())
     assert "cannot be started" in strange.error
+    refused = board.submit("refused", ["import", "--"], [("a.json", b"no report")])
+    assert [path.exists() for path in refused.inputs] == [True]
+    assert ended(board, refused).state == "failed"
+    assert [path.exists() for path in refused.inputs] == [False], "the page says that an upload is deleted afterwards"
 
 
 def started_as(code: str) -> Callable[[Task], subprocess.Popen[bytes]]:

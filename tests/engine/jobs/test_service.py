@@ -256,3 +256,28 @@ def test_models_are_loaded_once_and_the_least_recently_used_goes_first(monkeypat
     models.get(replace(b, sha256="0" * 64))
     assert all(1 <= count <= max(1, usable_cores() - 1) for count in threads) and threads  # pages go on answering
     assert loads[4:] == [("b", "cpu", "float32"), ("b", "auto", "bfloat16"), ("b", "auto", "float32")]
+
+
+def test_models_go_when_no_job_has_come_for_a_while(
+    monkeypatch: pytest.MonkeyPatch, make_harness: Callable[..., ServiceHarness]
+) -> None:
+    made: list[weakref.ref] = []
+
+    def load(entry: ModelEntry, device: str, dtype: str) -> Any:
+        model = type("Model", (), {})()
+        made.append(weakref.ref(model))
+        return model
+
+    def asked(job: Job[None]) -> None:
+        job.models.get(load_registry().entries[0])
+
+    monkeypatch.setattr(loading, "load_model", load)
+    patient, hasty = make_harness().service, make_harness(idle_s=0.01).service
+    for service in (patient, patient, hasty):
+        assert ended(service.submit("one", asked)) == "done"
+    until = time.monotonic() + PATIENCE_S
+    while made[-1]() is not None:
+        assert time.monotonic() < until
+        time.sleep(0.001)
+    assert not hasty.models and len(made) == 2 and made[0]() is not None
+    assert ended(hasty.submit("one", asked)) == "done" and len(made) == 3
