@@ -92,6 +92,13 @@ class Evaluation:
     baseline: SetFigures | None
 
 
+def _baseline_of(clustered: Side, run: Side, request: EvaluationRequest) -> SetFigures:
+    """Over the molecules that the run's figures are over."""
+    pairs = zip(run.molecules, clustered.molecules, strict=True)
+    others = [other for of_run, other in pairs if of_run is not None or request.rule == "zero"]
+    return over_molecules(others, request.rule)
+
+
 def evaluate_run(
     store: Store,
     run_id: str,
@@ -130,11 +137,7 @@ def evaluate_run(
         raise RunError(
             f"the references have none of the {len(molecules):,} molecules of {entry.id}", "Name references of these"
         )
-    clustered, baseline = sides[1] if request.baseline else None, None
-    if clustered is not None:  # over the molecules that the run's figures are over
-        pairs = zip(run.molecules, clustered.molecules, strict=True)
-        others = [other for of_run, other in pairs if of_run is not None or request.rule == "zero"]
-        baseline = over_molecules(others, request.rule)
+    clustered = sides[1] if request.baseline else None
     judged = len(run.molecules)
     rest = 0 if request.references is None else request.references.molecule_count - judged
     # A pickle has no place for a molecule of which nothing was generated.
@@ -150,7 +153,7 @@ def evaluate_run(
         run=run,
         figures=over_molecules([*run.molecules, *[None] * missing], request.rule),
         clustered=clustered,
-        baseline=baseline,
+        baseline=None if clustered is None else _baseline_of(clustered, run, request),
     )
 
 

@@ -218,19 +218,23 @@ def _contradictions(run: RunFacts, sample: Row, descriptors: Descriptors) -> Ite
         yield f"{written}: its atoms are compared with its own."
 
 
+def _no_tokens(has_text: bool, has_tokenizer: bool) -> str:
+    if not has_text:
+        return "It has no text and no tokens."
+    if not has_tokenizer:
+        return "Only the text is stored and its tokenizer is not available, so there are no tokens to show."
+    return (
+        "Only the text is stored, not its tokens. The tokens shown are the tokenizer's split and may differ from"
+        " those that the model sampled. It is unknown which were forced."
+    )
+
+
 def _missing(
     run: RunFacts, sample: Row, has_blocks: bool, has_steps: bool, has_tries: bool, has_tokenizer: bool
 ) -> Iterator[str]:
     has_ids, is_unknown = bool(sample["token_ids"]), run.lp_record is UNKNOWN_LP
-    if not has_ids and not sample["text"]:
-        yield "It has no text and no tokens."
-    elif not has_ids and not has_tokenizer:
-        yield "Only the text is stored and its tokenizer is not available, so there are no tokens to show."
-    elif not has_ids:
-        yield (
-            "Only the text is stored, not its tokens. The tokens shown are the tokenizer's split and may differ from"
-            " those that the model sampled. It is unknown which were forced."
-        )
+    if not has_ids:
+        yield _no_tokens(bool(sample["text"]), has_tokenizer)
     if is_unknown:
         which = f"The LP {run.constraint} is unknown here" if run.constraint else "The run names no LP (unknown LP)"
         yield f"{which}: the text is aligned by structure, and a clean block may have been cut."
