@@ -113,10 +113,14 @@ def short_percent(share: float) -> str:
     return f"{fixed(100 * share, 1)}%".replace("−", "-")
 
 
+def signed_hundredths(difference: float) -> str:
+    """A difference of shares, without its unit: ``+0.4``"""
+    return f"{'+' if rounded(100 * difference, 1) > 0 else ''}{fixed(100 * difference, 1)}"
+
+
 def points(difference: float) -> str:
     """A difference of shares: ``+0.4 points``"""
-    hundred_times = fixed(100 * difference, 1)
-    return f"{'+' if rounded(100 * difference, 1) > 0 else ''}{hundred_times} points"
+    return f"{signed_hundredths(difference)} points"
 
 
 def times(ratio: float | None) -> str:
@@ -124,20 +128,23 @@ def times(ratio: float | None) -> str:
     return UNKNOWN if ratio is None else f"{number(ratio)}×"
 
 
-def speed(ratio: float | None, ends: tuple[float, float] | None = None) -> str:
+def speed(ratio: float | None, ends: tuple[float, float] | None = None, *, than: str = "") -> str:
     """Of a test's time over its control's, as speed is told everywhere: ``4.40× faster (4.34–4.46)`` of 0.227, and
-    ``slower by 1.20×`` of 1.2. ``ends`` are those of the ratio's interval."""
+    ``slower by 1.20×`` of 1.2. ``ends`` are those of the ratio's interval; ``than`` names the control."""
     if not ratio or math.isinf(ratio):
         return UNKNOWN
-    is_faster = ratio < 1
+    is_faster, than_words = ratio < 1, f" than {than}" if than else ""
     size = times(1 / ratio if is_faster else ratio)
-    text = f"{size} faster" if is_faster else f"slower by {size}"
+    text = f"{size} faster{than_words}" if is_faster else f"slower by {size}{than_words}"
     if size == times(1.0):
-        text = "as fast"
-    if ends is None or not all(ends):
-        return text
-    low, high = sorted(1 / end for end in ends) if is_faster else ends
-    return f"{text} ({span(low, high)})"
+        text = f"as fast as {than}" if than else "as fast"
+    return text if ends is None or not all(ends) else f"{text} ({speed_span(ratio, ends)})"
+
+
+def speed_span(ratio: float, ends: tuple[float, float]) -> str:
+    """The ends of a ratio's interval as ``speed`` tells them: ``4.34–4.46``"""
+    low, high = sorted(1 / end for end in ends) if ratio < 1 else ends
+    return span(low, high)
 
 
 def seconds(value: float | None) -> str:

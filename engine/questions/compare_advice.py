@@ -323,11 +323,6 @@ def cost_words(cost: Interval | None) -> str:
     return "never" if cost is not None and math.isinf(cost.value) else with_interval(cost, seconds)
 
 
-def pace_words(over: Interval | None) -> str:
-    """``slower by 4.40× (4.34–4.46)`` than the best."""
-    return UNKNOWN if over is None else speed(over.value, over.ends)
-
-
 def sentence_of(decision: Row, rows: Sequence[Row], units: int, want: str, least: float) -> str:
     """What to use, what it gives and costs, and how sure that is."""
     if decision["verdict"] == "too little":
@@ -339,7 +334,7 @@ def sentence_of(decision: Row, rows: Sequence[Row], units: int, want: str, least
     text = f"{first[want]} of {first['answers']} answers are {want}, {with_interval(first['rate'], percent)}, at "
     text += f"{cost_words(first['cost'])} per {want} conformer"
     without = next((first["cost"].value / row["cost"].value for row in rows if row["lp"] == NO_LP), 0.0)
-    text += f" ({speed(without)} than without an LP)." if first["lp"] != NO_LP and without else "."
+    text += f" ({speed(without, than='without an LP')})." if first["lp"] != NO_LP and without else "."
     usable, word = (first["clean"], "clean") if first["usable"] is None else (first["usable"], "usable")
     text += f" Only {usable} are {word}." if usable < min(first[want], least * first["answers"]) else ""
     if not decision["lp"]:
@@ -459,7 +454,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
                 "standing": row["standing"],
                 want: rates[want],
                 f"per {want} conformer": cost_words(row["cost"]),
-                "vs best": pace_words(row["over_least"]),
+                "vs best": UNKNOWN if (over := row["over_least"]) is None else speed(over.value, over.ends),
                 f"for {molecules:,}": duration(expected[0]),
                 f"{want} of them": round(expected[1]),
                 "cheapest in": row["wins"],

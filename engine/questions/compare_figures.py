@@ -30,7 +30,7 @@ from engine.comparing.measures import (
 )
 from engine.comparing.paired import Compared, PairedRuns, compare_entries, samples_of
 from engine.figures.statistics import Interval, quotient
-from engine.figures.words import UNKNOWN, hundredths, listed, number, percent, span, speed, times, whole
+from engine.figures.words import UNKNOWN, hundredths, listed, number, percent, span, speed, speed_span, times, whole
 from engine.inspection.lp_cost import known_cost
 from engine.lp_records import NO_LP, UNKNOWN_LP, guard_words, stored_lp
 from engine.models.loading import sized
@@ -375,8 +375,8 @@ def against_words(run: str, control: str, name: str, rows: dict[tuple[str, str],
     elif pace["mark"] in ("noise", "same", "doubtful"):
         words = f"is about as fast as {name} ({speed(ratio)} per sample, {MARKS[pace['mark']]})"
     else:
-        pace_text, _, ends = speed(ratio, (low, high) if low and high else None).partition(" (")
-        words = f"is {pace_text} per sample than {name}" + (f" (95 % CI {ends}" if ends else " (no interval)")
+        interval = f"95 % CI {speed_span(ratio, (low, high))}" if low and high else "no interval"
+        words = f"is {speed(ratio, than=name)} per sample ({interval})"
     parts = [words]
     for measure, verb in (
         ("usable_rate", "usable"),

@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from engine.errors import RunError
 from engine.evidence.claims import load_claims
 from engine.evidence.lost_third import load_usable
-from engine.figures.words import fixed, listed
-from engine.figures.words import points as with_unit
+from engine.figures.words import fixed, listed, signed_hundredths
 from engine.lp_records import DEFAULT_LP, NO_LP
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry
@@ -112,11 +111,6 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     }
 
 
-def points(value: float) -> str:
-    """Without its unit."""
-    return with_unit(value).removesuffix(" points")
-
-
 def answer(tables: Tables, options: Options) -> str:
     claims = {claim.id: claim.value or 0.0 for claim in load_claims()}
     before, under = claims["005-cov-r-2"], claims["005-cov-r-lp"]
@@ -131,10 +125,11 @@ def answer(tables: Tables, options: Options) -> str:
     losses, forced = [], []
     for model, steps in sorted(falls.items(), key=lambda pair: pair[1]["in all"]):
         whole, cause = steps["in all"], min(CAUSES, key=lambda name: steps[name])
-        words = f"{model} {'gains' if whole > 0 else 'loses'} {points(whole).lstrip('+−')} points"
-        of = "all" if points(steps[cause]) == points(whole) else f"{points(steps[cause]).lstrip('+−')} of them"
+        lost, by_cause = (signed_hundredths(change) for change in (whole, steps[cause]))
+        words = f"{model} {'gains' if whole > 0 else 'loses'} {lost.lstrip('+−')} points"
+        of = "all" if by_cause == lost else f"{by_cause.lstrip('+−')} of them"
         losses.append(words + (f", {of} {CAUSES[cause]}" if whole < 0 else ""))
-        forced.append(f"{points(steps['forcing the SMILES'])} ({model})")
+        forced.append(f"{signed_hundredths(steps['forcing the SMILES'])} ({model})")
     lines, rows = [lead], tables["main"].to_pylist()
     if losses:
         lines.append(
@@ -144,7 +139,9 @@ def answer(tables: Tables, options: Options) -> str:
     other = [(row["change"], row["model"]) for row in rows if row["step"].startswith("SMILES in another")]
     if other:
         off, model = min(other)
-        lines.append(f"Forcing a SMILES in another atom order changes COV-R by {points(off)} points more ({model}).")
+        lines.append(
+            f"Forcing a SMILES in another atom order changes COV-R by {signed_hundredths(off)} points more ({model})."
+        )
     note = (
         "A cause that nobody named: the group's LPs force [OH] and [NH2] for a heteroatom with hydrogens, and its "
         "Qwen model was trained on [O] and [N]; what that does to it cannot be shown here."

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import pytest
@@ -61,6 +62,9 @@ INF, HALF = math.inf, Interval(0.5, 0.25, 1.0)
         (words.speed, (0.227, (0.2, 0.25)), "4.41× faster (4.00–5.00)"),
         (words.speed, (1.2, (1.1, 1.3)), "slower by 1.20× (1.10–1.30)"),
         (words.speed, (0.999,), "as fast"),
+        (partial(words.speed, than="none"), (0.999,), "as fast as none"),
+        (partial(words.speed, than="none"), (0.227, (0.2, 0.25)), "4.41× faster than none (4.00–5.00)"),
+        (partial(words.speed, than="none"), (1.2,), "slower by 1.20× than none"),
         (words.speed, (None,), "–"),
         (words.microseconds, (1_500.0,), "1.50 ms"),
         (words.microseconds, (-2.5e6,), "−2.50 s"),
