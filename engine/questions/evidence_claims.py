@@ -96,10 +96,10 @@ def second_figure(claim: Claim, verdict: Verdict) -> str:
     if verdict.measured is None:
         return ""
     source, figure = "here", pretty(verdict.measured)
-    if claim.check["by"] == "agree":
+    if verdict.source == "reports":
         other = next(other for other in load_claims() if other.id == claim.check["other"])
         source, figure = f"report {other.report}", other.reported
-    elif claim.check["by"] == "arithmetic":
+    elif verdict.source == "arithmetic":
         source = "from the reports' figures"
     return f"{source}: {figure} {verdict.unit}".strip()
 

@@ -127,17 +127,13 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
 
 def before_rows(traces: Sequence[Trace]) -> list[dict[str, Any]]:
     """By family, what was done before the first pass, the most first; without what is under 1 % of it."""
-    work: list[dict[str, Any]] = [
-        {"family": family, "side": side, "us": us}
-        for trace, side in zip(traces, SIDES, strict=False)
-        for family, us in trace.work_before_us.items()
-    ]
-    rows: dict[str, dict[str, Any]] = {}
-    for part in sorted(work, key=lambda part: -part["us"]):
-        row = rows.setdefault(part["family"], {"family": part["family"]})
-        row[f"before_us_{part['side']}"] = part["us"]
-    least = SMALL_BEFORE * sum(part["us"] for part in work)
-    return [row for row in rows.values() if sum(us for us in row.values() if isinstance(us, float)) >= least]
+    families: dict[str, dict[str, float]] = {}
+    for trace, side in zip(traces, SIDES, strict=False):
+        for family, us in trace.work_before_us.items():
+            families.setdefault(family, {})[f"before_us_{side}"] = us
+    ranked = sorted(families.items(), key=lambda item: -max(item[1].values()))
+    least = SMALL_BEFORE * sum(sum(of_sides.values()) for of_sides in families.values())
+    return [{"family": family, **of_sides} for family, of_sides in ranked if sum(of_sides.values()) >= least]
 
 
 def steps(

@@ -96,8 +96,7 @@ def placed_us(store: Store, entry: Entry) -> dict[tuple[str, str], float]:
     shares = [np.diff(np.interp(edges, passes.bounds_us, phase_us)) / np.diff(edges) for phase_us in passed.T[:-1]]
     first_us = passes.marks[0]["start_us"]
     after = np.clip((edges[1:] - first_us) / np.diff(edges), 0.0, 1.0)  # [bins], the part in or after the first pass
-    of_bins = np.array([*shares, np.clip(1 - sum(shares), 0.0, 1.0)])  # [PHASES, bins], of each bin's time
-    of_bins *= after
+    of_bins = np.array([*shares, np.clip(1 - sum(shares), 0.0, 1.0)]) * after  # [PHASES, bins], of each bin's time
     families, busy_us = np.array(bins["family"].to_pylist()), bins["busy_us"].to_numpy()
     work_us: dict[tuple[str, str], float] = {}
     for family in dict.fromkeys(families.tolist()):
