@@ -15,7 +15,7 @@ from rdkit.Chem import Mol
 from engine.chem.drawing import draw_svg
 from engine.chem.verdict import LOADED, strain_words
 from engine.errors import DriftscopeError
-from engine.figures.words import counted, fixed, percent
+from engine.figures.words import counted, fixed, percent, signed
 from engine.inspection.conformers import GroupShape
 from engine.inspection.runs import runs_with_samples
 from engine.inspection.sample import BlockEstimate, Inspected
@@ -42,7 +42,6 @@ from pages._shared.words import (
     failed_words,
     faults,
     molecule_words,
-    signed,
     unbroken,
     verdict,
     visible_text,
@@ -267,7 +266,7 @@ def _shape(inspection: Inspected, of_atom: Blocks, on_top: Mol | None) -> None:
         ghost=on_top,
         atoms=inspection.conformer_atoms,
         names=_names(inspection, of_atom),
-        marks=atom_faults(inspection.sample, of_atom.values()),
+        marks=atom_faults(inspection.sample, of_atom.values(), only=1),
         caption=caption if on_top is None else f"{caption}; grey: the same text by the group's reader",
         height=VIEW_HEIGHT,
     )
@@ -288,10 +287,11 @@ def _group_words(inspection: Inspected, group: GroupShape) -> str:
         return f"The group's reader takes the last number of each part and stops at {location_of(group.why_not)}."
     if not group.misread:
         return "The group's reader takes this text, and every atom is where its numbers put it."
-    count = f"The group's reader takes this text, and misreads {len(group.misread)} of {len(inspection.blocks)} blocks"
+    blocks = [block for block in inspection.blocks if block["conformer"] == 1]  # which the group's reader takes
+    count = f"The group's reader takes this text, and misreads {len(group.misread)} of {len(blocks)} blocks"
     if group.farthest is None:
         return f"{count}, which state no three numbers."
-    atom = inspection.blocks[group.farthest]["atom"]
+    atom = blocks[group.farthest]["atom"]
     name = f"atom {atom}" if atom is not None and atom >= 0 else f"block {group.farthest}"
     return f"{count}: {name} by {fixed(group.misread[group.farthest], 2)} Å, the most."
 

@@ -12,7 +12,7 @@ import streamlit as st
 
 from engine.chem.verdict import check_words
 from engine.errors import DriftscopeError
-from engine.figures.words import angstrom, counted
+from engine.figures.words import angstrom, counted, rounded, signed
 from engine.inspection.molecules import JUDGED, SHOWS, sample_table
 from engine.inspection.runs import RunFacts
 from engine.inspection.sample import Inspected
@@ -31,7 +31,7 @@ from pages._shared.sections import fold, is_unfolded, put_unfolded
 from pages._shared.shown import put_shown
 from pages._shared.small_drawing import small_drawing
 from pages._shared.theme import DARK, palette
-from pages._shared.words import signed, visible_text
+from pages._shared.words import visible_text
 
 KEY, FOLD = "drift_molecules", "molecules_open"
 ROWS_PER_PAGE = 10  # all in sight: a table that scrolls would take the page's wheel
@@ -335,7 +335,7 @@ def _worst_words(table: pa.Table, chosen: Spot) -> str:
         return ""
     (first,) = table.slice(0, 1).to_pylist()
     damaged = f"{first['bad_blocks']} of {first['blocks']} blocks damaged" if first["bad_blocks"] else ""
-    off = f"atoms off by ≈ {angstrom(lost)} in all" if (lost := round(first["lost_ang"] or 0.0, 2)) else ""
+    off = f"atoms off by ≈ {angstrom(lost)} in all" if (lost := rounded(first["lost_ang"] or 0.0, 2)) else ""
     words = ", ".join(filter(None, (off, damaged)))
     if not words and first["rmsd_ang"] is not None:
         words = f"RMSD {angstrom(first['rmsd_ang'])}"

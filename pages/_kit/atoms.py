@@ -17,7 +17,8 @@ from engine.chem.enriched import numbers_taken, why_not_taken
 from engine.figures.words import fixed, listed, percent
 from engine.inspection.sample import BlockEstimate
 from engine.text.align import AlignedToken, Alignment
-from engine.text.blocks import CUT_KINDS, JUNK_KINDS, missing_axes
+from engine.text.blocks import CUT_KINDS, missing_axes
+from pages._shared.words import faults
 
 Row = Mapping[str, Any]
 Damage = Literal["", "junk", "cut", "wrong", "redrawn", "missing", "outside", "unlikely"]
@@ -198,13 +199,8 @@ def _off_ang(block: Row, damage: Damage, estimate: BlockEstimate | None) -> tupl
 
 
 def _damage_of(block: Row) -> Damage:
-    kinds = frozenset(block["kinds"] or ())
-    is_cut = bool(kinds & CUT_KINDS)  # which may leave a number with a mark or a digit too many
-    if block["junk_text"] or (kinds & JUNK_KINDS and not is_cut):
-        return "junk"
-    if is_cut:
-        return "cut"
-    return "missing" if "missing_z" in kinds else ""
+    first = next(iter(faults(block)), None)
+    return first or ("missing" if "missing_z" in (block["kinds"] or ()) else "")
 
 
 def _misread_ang(block: Row) -> float | None:

@@ -17,7 +17,7 @@ from pages._shared.components.molecule2d import molecule2d
 from pages._shared.errors import error_markdown, escaped
 from pages._shared.inspected import inspected_in, open_store
 from pages._shared.theme import DARK, palette
-from pages._shared.words import wrong_words
+from pages._shared.words import wrong_places
 
 PREVIEW_PX, HEIGHT_PX = 210, 150
 MOST_NOTES = 6
@@ -127,7 +127,7 @@ def _wrong_in(shown: int) -> dict[int, str]:
     store, lanes_of = open_store(), dict[int, list[int]]()
     for lane in session.lanes():
         seen = inspected_in(store, lane.run_id, shown)
-        for atom in () if seen is None else wrong_words(seen.sample):
+        for atom in {atom for _, atom in wrong_places(seen.sample)} if seen is not None else ():
             lanes_of.setdefault(atom, []).append(lane.number)
     return {atom: ",".join(map(str, numbers)) for atom, numbers in lanes_of.items()}
 

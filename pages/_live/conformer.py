@@ -48,7 +48,7 @@ def conformer(lane: str, seen: Inspected) -> None:
         ghost=_next_to(reference, seen.conformer) if is_beside else reference,
         atoms=seen.conformer_atoms,
         names=[f"atom {atom}, {descriptor}" for atom, descriptor in enumerate(seen.molecule.descriptors)],
-        marks=atom_faults(seen.sample, seen.blocks),
+        marks=atom_faults(seen.sample, seen.blocks, only=1),
         caption="Generated" if reference is None else "Generated; grey: reference",
         zoom=APART if is_beside else SNUG,
         height=BESIDE_PX if is_beside else HEIGHT_PX,

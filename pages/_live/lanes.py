@@ -10,7 +10,7 @@ import streamlit as st
 
 from engine.errors import one_line
 from engine.figures.queue_words import waiting_words
-from engine.figures.words import capitalised, counted, fixed, percent
+from engine.figures.words import capitalised, counted, fixed, percent, signed
 from engine.inspection.sample import Inspected
 from engine.inspection.tries import checks_by_block, redrawn_words
 from engine.jobs.lane import LaneWatch
@@ -21,7 +21,7 @@ from pages._live import session
 from pages._live.session import Running
 from pages._shared.components.atom_view import ViewRow, atom_view, view_rows
 from pages._shared.errors import escaped
-from pages._shared.words import HYPOTHETICAL_HELP, signed, unbroken, wrong_places
+from pages._shared.words import HYPOTHETICAL_HELP, unbroken, wrong_places
 
 Shown = TypeVar("Shown")
 ROWS_PX = 420

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from engine.chem.verdict import NOT_JUDGED, check_words, is_stereo_judged
 from engine.comparing.measures import run_name
 from engine.errors import visible
-from engine.figures.words import listed
+from engine.figures.words import listed, signed
 from engine.store.entries import Entry
 from engine.text.blocks import CUT_KINDS, JUNK_KINDS, SOUND
 
@@ -37,11 +37,6 @@ def run_title(entry: Entry) -> str:
     return " · ".join(part for part in (run_name(entry), entry.row.get("label")) if part)
 
 
-def signed(drift: int) -> str:
-    """A drift as a number: what comes of it depends on the LP."""
-    return "0" if drift == 0 else f"+{drift}" if drift > 0 else f"−{-drift}"
-
-
 def faults(block: Row) -> tuple[Fault, ...]:
     kinds = set(block["kinds"] or ())
     is_cut = bool(kinds & CUT_KINDS)  # which may leave a number with a mark or a digit too many
@@ -49,19 +44,17 @@ def faults(block: Row) -> tuple[Fault, ...]:
     return (*junk, "cut") if is_cut else junk
 
 
-def atom_faults(sample: Row, blocks: Iterable[Row]) -> dict[int, Fault]:
-    """By atom, the worst of its faults: junk before cut before wrong, as the tokens show them."""
-    worst: dict[int, Fault] = dict.fromkeys(wrong_words(sample), "wrong")
+def atom_faults(sample: Row, blocks: Iterable[Row], only: int = 0) -> dict[int, Fault]:
+    """By atom, the worst of its faults in any conformer, or in ``only`` that one: junk before cut before wrong, as the
+    tokens show them."""
+    found: list[tuple[int, int, Fault]] = [(*place, "wrong") for place in wrong_places(sample)]
     for block in blocks:
-        of_block = faults(block)
-        if of_block and block["atom"] is not None:
-            worst[block["atom"]] = of_block[0]
+        if block["atom"] is not None and block["atom"] >= 0:
+            found += [(block["conformer"], block["atom"], fault) for fault in faults(block)]
+    worst: dict[int, Fault] = {}
+    for fault in ("wrong", "cut", "junk"):
+        worst |= {atom: of for conformer, atom, of in found if of == fault and only in (0, conformer)}
     return worst
-
-
-def wrong_words(sample: Row) -> dict[int, str]:
-    """``wrong_places`` of the conformer that is drawn, by atom."""
-    return {atom: words for (conformer, atom), words in wrong_places(sample).items() if conformer == 1}
 
 
 def wrong_places(sample: Row) -> dict[tuple[int, int], str]:
@@ -121,13 +114,9 @@ def verdict(sample: Row, blocks: Sequence[Row]) -> str:
     of_blocks += _faulty_conformers(blocks) if of_blocks and count > 1 else ""
     if sample["clean"]:
         before = f" As it was written, before the clean-up, {of_blocks}." if of_blocks else ""
-        decodes, each = (
-            ", decodes" if sample["decodes"] else "",
-            f" of each of its {count} conformers" if count > 1 else "",
-        )
-        return (
-            f"Passes{decodes} and is clean: every atom{each} has its block, and every block its three numbers.{before}"
-        )
+        words = f"Passes{', decodes' if sample['decodes'] else ''} and is clean: every atom"
+        words += f" of each of its {count} conformers" if count > 1 else ""
+        return f"{words} has its block, and every block its three numbers.{before}"
     why_not = of_blocks or "not every atom has a block of its own"
     if sample["passed"]:
         by_runner = {True: " and decodes by the runner's", False: " but does not decode", None: ""}
@@ -140,9 +129,10 @@ def verdict(sample: Row, blocks: Sequence[Row]) -> str:
 
 
 def _faulty_conformers(blocks: Sequence[Row]) -> str:
-    """Of an answer with several: `` (conformer 2)``."""
-    numbers = sorted({block["conformer"] for block in blocks if not SOUND.issuperset(block["kinds"] or ())})
-    return f" (conformer{'s' if len(numbers) > 1 else ''} {listed(list(map(str, numbers)))})"
+    """Of an answer with several: `` (conformer 2)``; nothing of blocks behind the answer, which are of conformer 0."""
+    numbers = sorted({block["conformer"] for block in blocks if not SOUND.issuperset(block["kinds"] or ())} - {0})
+    words = f" (conformer{'s' if len(numbers) > 1 else ''} {listed(list(map(str, numbers)))})"
+    return words if numbers else ""
 
 
 def _bad_words(blocks: Sequence[Row]) -> str:

@@ -17,11 +17,12 @@ from engine.inspection.sample import inspect_sample
 from engine.text.tokenizers import load_tokenizer
 from pages._drift import files as drift_files
 from pages._drift import state
+from pages._drift.molecule import _group_words
 from pages._drift.runs import default_run
 from pages._drift.scoring import compatible, question_of
 from pages._shared.rows import picked_rows, show_rows
 from pages._shared.table_files import csv_of
-from pages._shared.words import verdict
+from pages._shared.words import atom_faults, verdict
 from tests.engine.store.stored_runs import store_at
 from tests.pages.apps import Params
 from tests.pages.drift_stores import BARE, EXACT, WITH_JUNK, WORST, add_bare, with_demo
@@ -44,6 +45,35 @@ def test_the_default_is_the_largest_run_with_junk_that_passes_else_with_bad_bloc
     few = replace(bad, samples=1, junk_letters=1, passes=1)
     assert default_run([few, bad]).run_id == "bad" and default_run([few]) == few
     assert default_run([replace(few, samples=bad.samples - 1), few, replace(few, samples=65)]).samples == 65
+
+
+def test_faults_are_of_their_conformer() -> None:
+    """Blocks behind the answer are of none; an atom that is written twice has the worse of its faults."""
+    blocks = [
+        {"conformer": number, "atom": atom, "kinds": kinds, "junk_text": junk}
+        for number, atom, kinds, junk in [
+            (1, 0, ["exact"], ""),
+            (1, 1, ["letters"], "x"),
+            (1, 1, ["cut"], ""),
+            (2, 0, ["letters"], "y"),
+            (0, -1, ["letters"], "z"),
+        ]
+    ]
+    failed = [{"check": "bond lengths", "detail": "conformer 2: too long", "atoms": [2]}]
+    sample = {"passed": True, "decodes": None, "clean": False, "failed": failed}
+    assert atom_faults(sample, blocks, only=1) == {1: "junk"}
+    assert atom_faults(sample, blocks) == {0: "junk", 1: "junk", 2: "wrong"}
+    assert "(conformers 1 and 2)" in verdict(sample, blocks)
+    behind = [{**block, "kinds": [], "junk_text": ""} for block in blocks[:-1]] + blocks[-1:]
+    assert "(conformer" not in verdict(sample, behind)
+
+
+def test_the_group_readers_blocks_are_those_of_the_conformer_that_it_takes(folder: Path) -> None:
+    inspected = inspect_sample(store_at(folder), WITH_JUNK, 30)
+    assert inspected.by_group is not None and inspected.by_group.farthest is not None, "the block that is misread most"
+    second = tuple({**block, "conformer": 2} for block in inspected.blocks)
+    several = replace(inspected, blocks=inspected.blocks + second)
+    assert _group_words(several, inspected.by_group) == _group_words(inspected, inspected.by_group)
 
 
 def test_only_models_with_the_runs_tokenizer_are_asked_its_own_first(folder: Path) -> None:
