@@ -19,6 +19,7 @@ from engine.questions.question import Answered, Chart, Column, NeedsWork, Option
 from engine.store.store import Store
 from pages._kit.chart import alt_of, figure_of
 from pages._kit.time_chart import time_figure
+from pages._shared.choices import held
 from pages._shared.components.chart_files import chart_files
 from pages._shared.errors import escaped, shown_errors
 from pages._shared.managing import tasks
@@ -121,16 +122,10 @@ def choose(option: Option, label: str, choices: Mapping[Any, str], *, as_buttons
     named, values = st.query_params.get(option.name), list(choices)
     matches = [value for value, words in choices.items() if named in (str(value), words)]
     usual = values[0] if option.default is None else option.default
-    before = st.session_state[option.name] = matches[0] if matches else usual
-
-    def put() -> None:
-        if st.session_state[option.name] != before:  # Streamlit may hear of what it has drawn
-            st.query_params[option.name] = str(st.session_state[option.name])
-
     more: Any = {
         "key": option.name,
         "format_func": lambda value: choices.get(value, str(value)),
-        "on_change": put,
+        "on_change": held(option.name, matches[0] if matches else usual),
         "help": option.help or None,
     }
     lengths = [len(words) for words in choices.values()]

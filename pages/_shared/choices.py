@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, TypeVar
 
 import streamlit as st
@@ -30,18 +30,26 @@ def complain(noun: str, options: Collection[str], key: str, instead: str) -> Non
         st.error(escaped(words), icon=":material/error:")
 
 
+def held(key: str, value: object, parameter: str = "") -> Callable[[], None]:
+    """Give the widget of this key its value. What comes back is its callback: it puts another value into the address,
+    under ``parameter`` or the key, and nothing where Streamlit hears of what it has drawn itself."""
+    st.session_state[key] = value
+
+    def put() -> None:
+        chosen = st.session_state[key]
+        if chosen != value:
+            st.query_params[parameter or key] = "" if chosen is None else str(chosen)
+
+    return put
+
+
 def by_name(
     label: str, names: Iterable[str], parameter: str, key: str, *, usual: str | None = None, **more: Any
 ) -> str | None:
     """One of many by its name in the address: the widget's own binding would write there what is shown of it."""
     names = list(names)
     named = st.query_params.get(parameter, "")
-    before = st.session_state[key] = named if named in names else usual
-
-    def put() -> None:
-        if st.session_state[key] != before:  # Streamlit may hear of what it has drawn
-            st.query_params[parameter] = st.session_state[key] or ""
-
+    put = held(key, named if named in names else usual, parameter)
     chosen = st.selectbox(label, names, key=key, on_change=put, **more)
     put_shown(**{parameter: chosen})
     return chosen

@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from pages._shared.choices import complain
+from pages._shared.choices import complain, held
 from pages._shared.errors import shown_errors
 from pages._shared.shown import put_shown
 
@@ -39,14 +39,10 @@ def show_open(sections: Mapping[str, Callable[..., None]], *looked_at: Any) -> N
     names = list(sections)
     complain("view", names, VIEW, names[0])
     named = st.query_params.get(VIEW)
-    before = st.session_state[VIEW] = named if named in names else names[0]
-    put_shown(**{VIEW: before})
-
-    def put() -> None:
-        if st.session_state[VIEW] != before:  # Streamlit may hear of what it has drawn
-            st.query_params[VIEW] = st.session_state[VIEW]
-
-    for tab, (name, show) in zip(st.tabs(names, key=VIEW, on_change=put), sections.items(), strict=True):
+    view = named if named in names else names[0]
+    put_shown(**{VIEW: view})
+    tabs = st.tabs(names, key=VIEW, on_change=held(VIEW, view))
+    for tab, (name, show) in zip(tabs, sections.items(), strict=True):
         if tab.open:
             with tab, shown_errors(name):
                 show(*looked_at)
