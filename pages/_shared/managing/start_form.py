@@ -207,8 +207,12 @@ def _problems(lines: list[tuple[int, str]]) -> list[str]:
 
 
 def _file() -> Molecules:
-    label, about = "SMILES lines, CSV, TSV, SDF, JSON lines or Parquet, also as .gz", "It stays on this machine"
-    files = uploads(label, TYPES, key="run_file", help=f"{about}, and is deleted when the command has ended.")
+    files = uploads(
+        "SMILES lines, CSV, TSV, SDF, JSON lines or Parquet, also as .gz",
+        TYPES,
+        key="run_file",
+        help="It stays on this machine, and is deleted when the command has ended.",
+    )
     left, right = st.columns(2)
     column = left.text_input(
         "Column of the SMILES", key="run_column", bind="query-params", max_chars=200, placeholder="found by its name"

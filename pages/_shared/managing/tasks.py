@@ -11,7 +11,7 @@ import streamlit as st
 
 from engine.errors import DriftscopeError
 from engine.figures.queue_words import QueueState, waiting_words
-from engine.figures.words import counted, duration, fixed, percent
+from engine.figures.words import counted, duration, fixed, percent, rounded
 from engine.jobs.commands import Input, Task, TaskSnapshot, task_queue
 from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG, RUN, TRACE
@@ -119,7 +119,7 @@ def _notes(seen: TaskSnapshot, results: Brought) -> None:
 
 
 def _state_words(seen: TaskSnapshot, results: Brought) -> str:
-    took = duration(round(seen.elapsed_s))
+    took = duration(rounded(seen.elapsed_s))
     match seen.state:
         case "waiting":
             return waiting_words(seen.ahead)
@@ -156,13 +156,13 @@ def progress_words(task: Task, seen: TaskSnapshot) -> str:
     """What is being done now, as the terminal would have it."""
     at = next((part for part in reversed(seen.parts) if not part.has_ended), None)
     if at is None:
-        return f"{_step_words(task, seen)}, {duration(round(seen.elapsed_s))}"
+        return f"{_step_words(task, seen)}, {duration(rounded(seen.elapsed_s))}"
     words = [f"{at.part + 1} of {at.parts}: {at.name}"] if at.parts > 1 else [at.name]
     words.append(f"{at.done:,} of {at.samples:,} samples" if at.samples else f"{at.done:,} read")
     if at.written and at.samples_a_second:
         words.append(f"{fixed(at.samples_a_second, 1)} per second")
     if at.seconds_left is not None:
-        words.append(f"{duration(round(at.seconds_left))} left{' of this run' if at.parts > 1 else ''}")
+        words.append(f"{duration(rounded(at.seconds_left))} left{' of this run' if at.parts > 1 else ''}")
     if at.done and at.tokens:
         shares = (("passed", at.passes), ("decode", at.decodes), ("clean", at.clean))
         words += [f"{percent(count / at.done)} {name}" for name, count in shares]

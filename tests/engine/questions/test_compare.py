@@ -53,8 +53,8 @@ def test_cuts_that_are_counted_by_different_evidence_are_not_compared_unmarked(t
     (note,) = cut_notes(store, entries, names)
     assert note.startswith("Cut blocks of by-mass are counted by the model's mass alone")
     assert note.endswith("`explain by-mass`.")
-    write_run(store, "old", [sample_row(0)], [block_row(0, 0)], lp="group-v2.1")
-    (note,) = cut_notes(store, [store.entry("old")], {"old": "old"})
+    write_run(store, "old", [sample_row(0)], [block_row(0, 0, kinds=["cut"])], lp="group-v2.1", cut_blocks=1)
+    (note,) = cut_notes(store, [store.entry("old"), *alike], names | {"old": "old"})
     assert note == "old: cut blocks are counted by former rules; `verify --recount` counts them again."
 
 
