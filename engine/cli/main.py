@@ -23,10 +23,10 @@ from engine.processes import raise_open_files
 from engine.user_files import keep_private
 
 MODULES = {
-    "text": ("tokens", "template", "drift", "junk", "encode", "decode"),
-    "generate": ("models", "generate", "run", "prepare"),
-    "entries": ("runs", "annotate", "rm", "verify", "sql", "import", "export", "references"),
-    "questions": tuple("ask show compare evaluate judge explain cost-of-lp advise claims trace logits".split()),
+    "text": "tokens template drift junk encode decode".split(),
+    "generate": "models generate run prepare".split(),
+    "entries": "runs annotate rm verify sql import export references".split(),
+    "questions": "ask show compare evaluate judge explain cost-of-lp advise claims trace logits".split(),
 }
 """Modules of this package, each an ``app`` with these commands; only the one that is asked for is imported."""
 PROGRAM = "python -m engine"
