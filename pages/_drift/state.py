@@ -5,7 +5,7 @@ Only the address holds these, so a link restores them. A value that cannot be re
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import streamlit as st
@@ -47,7 +47,7 @@ def spot(run_ids: list[str]) -> Spot | None:
 
 def put_spot(chosen: Spot) -> None:
     """Another sample; the atom of the earlier one is cleared, and what was chosen for its 3D view."""
-    put_atom(chosen, None, clear=(OTHER_READER,))
+    _write(_opened(chosen) | {ATOM: None, TOKEN: None, OTHER_READER: None})
 
 
 def other_reader() -> bool | None:
@@ -61,14 +61,16 @@ def put_other_reader(key: str) -> None:
     _write({OTHER_READER: str(bool(st.session_state[key])).lower()})
 
 
-def put_atom(inside: Spot, atom: int | None, token: int | None = None, *, clear: Sequence[str] = ()) -> None:
-    """``token`` is the picked column of the alignment, if any; names to ``clear`` go from the address with it.
+def put_atom(inside: Spot, atom: int | None, token: int | None = None) -> None:
+    """``token`` is the picked column of the alignment, if any."""
+    _write(_opened(inside) | {ATOM: atom, TOKEN: token})
 
-    The run is named even where it was opened by default, so that the address still means it when newer runs come.
-    """
+
+def _opened(chosen: Spot) -> dict[str, str | int | None]:
+    """The run is named even where it was opened by default, so that the address still means it when newer runs come."""
     names = run_names()
-    run = {RUN: inside.run_id} if names is None else {OF: inside.run_id} if len(names) > 1 else {}
-    _write({**run, SAMPLE: str(inside.sample_id), ATOM: atom, TOKEN: token, **dict.fromkeys(clear)})
+    run = {RUN: chosen.run_id} if names is None else {OF: chosen.run_id} if len(names) > 1 else {}
+    return {**run, SAMPLE: chosen.sample_id}
 
 
 def bar() -> DriftBin | None:
@@ -101,12 +103,11 @@ def number(name: str) -> int | None:
     return value if value is not None and value >= 0 else None
 
 
-def _write(values: Mapping[str, str | int | list[str] | None]) -> None:
+def _write(values: Mapping[str, str | int | None]) -> None:
     """In one update, since each change of the address is a step for the browser's Back. None removes a value."""
     changes = {name: value for name, value in values.items() if value is not None or name in st.query_params}
     if changes:
-        texts = {name: str(value) if isinstance(value, int) else value for name, value in changes.items()}
-        st.query_params.update({name: [] if value is None else value for name, value in texts.items()})
+        st.query_params.update({name: [] if value is None else str(value) for name, value in changes.items()})
 
 
 def _whole(text: str) -> int | None:
