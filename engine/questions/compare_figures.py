@@ -374,10 +374,10 @@ def against_words(run: str, control: str, name: str, rows: dict[tuple[str, str],
     if ratio is None:
         words = "has no time to compare"
     elif pace["mark"] in ("noise", "same", "doubtful"):
-        words = f"is about as fast as {name} ({speed(ratio)} per sample, {MARKS[pace['mark']]})"
+        words = f"is about as fast as {name} ({speed(ratio, per='sample')}, {MARKS[pace['mark']]})"
     else:
         interval = f"95 % CI {speed_span(ratio, (low, high))}" if low and high else "no interval"
-        words = f"is {speed(ratio, than=name)} per sample ({interval})"
+        words = f"is {speed(ratio, per='sample', than=name)} ({interval})"
     parts = [words]
     for measure, verb in (
         ("usable_rate", "usable"),

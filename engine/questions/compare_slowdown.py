@@ -90,6 +90,6 @@ def answer(tables: Tables, options: Options) -> str:
         product = " × ".join(f"{row['factor']} {times(row[way])}" for row in factors)
         same_way = all((row["share"] or 0) >= 0 for row in factors) and abs(math.log(whole["ratio"])) > 0.02
         share = f", {percent(most['share'])} of it {most['factor']}" if same_way else ""
-        parts.append(f"{whole['name']} is {speed(whole['ratio'])} per sample = {product}{share}.")
+        parts.append(f"{whole['name']} is {speed(whole['ratio'], per='sample')} = {product}{share}.")
     lines = parts or ["Choose two runs with known times and tokens."]
     return answer_text(lines, tables["notes"]["note"].to_pylist())
