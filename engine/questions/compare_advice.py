@@ -324,6 +324,11 @@ def cost_words(cost: Interval | None) -> str:
     return "never" if cost is not None and math.isinf(cost.value) else with_interval(cost, seconds)
 
 
+def pace_words(over: Interval | None) -> str:
+    """``slower by 4.40× (4.34–4.46)`` than the best."""
+    return UNKNOWN if over is None else speed(over.value, over.ends)
+
+
 def sentence_of(decision: Row, rows: Sequence[Row], units: int, want: str, least: float) -> str:
     """What to use, what it gives and costs, and how sure that is."""
     if decision["verdict"] == "too little":
@@ -455,7 +460,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
                 "standing": row["standing"],
                 want: rates[want],
                 f"per {want} conformer": cost_words(row["cost"]),
-                "vs best": UNKNOWN if (over := row["over_least"]) is None else speed(over.value, over.ends),
+                "vs best": pace_words(row["over_least"]),
                 f"for {molecules:,}": duration(expected[0]),
                 f"{want} of them": int(rounded(expected[1])),
                 "cheapest in": row["wins"],

@@ -329,8 +329,9 @@ def cut_notes(store: Store, entries: Sequence[Entry], names: dict[str, str]) -> 
         lines.append(f"{listed(former)}: cut blocks are counted by former rules; `verify --recount` counts them again.")
     with_cuts = [entry.id for entry in entries if entry.row.get("cut_blocks") and not has_former_counts(entry)]
     continued = {row["run_id"] for row in store.rows(CONTINUED, {"runs": with_cuts})} if with_cuts[1:] else set()
-    by_text = [run_id for run_id in with_cuts if run_id in continued]
-    by_mass = [run_id for run_id in with_cuts if run_id not in continued]
+    by_text, by_mass = list[str](), list[str]()
+    for run_id in with_cuts:
+        (by_text if run_id in continued else by_mass).append(run_id)
     if by_text and by_mass:
         mass, text = (listed([names[run_id] for run_id in runs]) for runs in (by_mass, by_text))
         words = f"Cut blocks of {mass} are counted by the model's mass alone, those of {text} by"
