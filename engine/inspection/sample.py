@@ -13,7 +13,7 @@ from typing import Any
 from rdkit import Chem
 
 from engine.chem.enriched import described
-from engine.chem.smiles import parse_written
+from engine.chem.smiles import parse_written, unread
 from engine.errors import DriftscopeError, StoreError
 from engine.figures.words import counted
 from engine.inspection.conformers import GroupShape, conformer_of, group_conformer_of
@@ -29,7 +29,7 @@ from engine.store.reports import BEFORE
 from engine.store.store import Store
 from engine.store.views import connect
 from engine.text.align import Alignment
-from engine.text.blocks import PROMPT, block_places, displacement_ang, find_blocks
+from engine.text.blocks import PROMPT, conformer_numbers, displacement_ang, find_blocks
 from engine.text.check import shown_descriptors
 from engine.text.generated import mode_of
 from engine.text.template import needed_by_content
@@ -177,9 +177,10 @@ def _in_conformers(blocks: Sequence[Row], alignment: Alignment | None, sample: R
         return tuple(
             {**row, "conformer": block.conformer, "atom": block.atom if several else row["atom"]} for row, block in each
         )
-    found = find_blocks(sample["text"] or "")
-    places = block_places(sample["text"] or "", found) if len(found) == len(blocks) else [(0, 1)] * len(blocks)
-    return tuple({**row, "conformer": number} for row, (_, number) in zip(blocks, places, strict=True))
+    text = sample["text"] or ""
+    found = find_blocks(text)
+    numbers = conformer_numbers(text, found) if len(found) == len(blocks) else [1] * len(blocks)
+    return tuple({**row, "conformer": number} for row, number in zip(blocks, numbers, strict=True))
 
 
 def molecule_asked(
@@ -193,7 +194,7 @@ def molecule_asked(
         molecule = parse_written(smiles)
     except DriftscopeError as error:
         problem = f"There is no molecule to compare with: {error.what}."
-        return Molecule(smiles, smiles, (), (), 0, Chem.Mol()), problem, descriptors
+        return unread(smiles), problem, descriptors
     if by_text:
         descriptors = shown_descriptors(molecule, sample["text"] or "") or descriptors
     return described(molecule, descriptors), "", descriptors

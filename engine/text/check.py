@@ -83,6 +83,11 @@ class Answer:
         return [self.text[start:end].strip() for start, end in self.bodies]
 
     @property
+    def judged(self) -> str:
+        """All conformers one behind the other, without the first and the last tag: what `judge_answer` takes."""
+        return NEXT_CONFORMER.join(self.conformers)
+
+    @property
     def prompted(self) -> str:
         """The SMILES of the prompt right before it; empty where there is none."""
         prompts = list(PROMPT.finditer(self.text, 0, self.start))
@@ -131,11 +136,6 @@ def answer_start(text: str, asked: Molecule | None) -> int:
 def answer_of(text: str) -> str:
     """The first conformer of the answer: what is left of a decoded text without prompt, tags and padding."""
     return find_answer(text).conformers[0]
-
-
-def conformers_of_answer(text: str) -> str:
-    """All of its conformers one behind the other, as they are judged: without the first and the last tag."""
-    return NEXT_CONFORMER.join(find_answer(text).conformers)
 
 
 def shown_descriptors(molecule: Molecule, text: str) -> Descriptors | None:

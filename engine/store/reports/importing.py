@@ -29,11 +29,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
-from rdkit import Chem
 
 from engine.chem.enriched import CLOSE_TAG, OPEN_TAG, SMILES_TAGS, described, prompt_of, skeleton_of
 from engine.chem.other_forms import INSTEAD, OTHER_WORDS, is_summary, other_file, other_form
-from engine.chem.smiles import in_text_order, parse_smiles
+from engine.chem.smiles import in_text_order, parse_smiles, unread
 from engine.decode.plan import PRESETS
 from engine.errors import DriftscopeError, FileError, PlaceholderError, shown
 from engine.lp_records import ALIASES, DEFAULT_PLACEHOLDER, LPS, full_name, split_cleanup, stored_lp
@@ -192,7 +191,7 @@ def asked_molecule(smiles: str) -> tuple[Molecule, str]:
     with suppress(DriftscopeError):
         canonical = parse_smiles(smiles)
         return in_text_order(canonical, smiles), canonical.smiles
-    return Molecule(smiles, smiles, (), (), 0, Chem.Mol()), smiles
+    return unread(smiles), smiles
 
 
 def import_report(
@@ -353,7 +352,7 @@ def split_text(decoded: str, smiles: str, asked: Molecule | None = None) -> tupl
     """What precedes the answer (padding, examples, prompt), the answer from its tag on, and what follows it (end and
     pad tokens). Joined they are the text again. ``asked`` finds the prompt also where it has another SMILES."""
     end = next((run.start() for run in _PADDING.finditer(decoded) if run.end() == len(decoded)), len(decoded))
-    start = answer_start(decoded[:end], asked or Molecule(smiles, smiles.strip(), (), (), 0, Chem.Mol()))
+    start = answer_start(decoded[:end], asked or unread(smiles.strip()))
     if PROMPT.search(decoded) is None:  # the tags are no tokens of every tokenizer, and some decoders leave tokens out
         closing = decoded.find(SMILES_TAGS[1], 0, tag if (tag := decoded.find(OPEN_TAG)) >= 0 else end)
         start = _behind_padding(decoded, 0) if closing < 0 else closing + len(SMILES_TAGS[1])
