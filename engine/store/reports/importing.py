@@ -124,7 +124,7 @@ class RunOfFile:
         templates: dict[tuple[str, ...], _Template] = {}
         for generation, decoded in enumerate(item.texts):
             before, text, after = split_text(decoded, item.smiles, molecule)
-            written = _as_prompted(before, molecule, smiles)
+            written = as_prompted(before, molecule, smiles)
             kind = shown_descriptors(written, text) or self.row.get("descriptors") or "plain"
             written = described(written, kind)
             if (key := (written.smiles, kind)) not in templates:
@@ -135,6 +135,8 @@ class RunOfFile:
             extra = dict(item.extras[generation])
             if before != prompt_of(smiles):
                 extra[keys.BEFORE] = before
+            if molecule.smiles != smiles:
+                extra[keys.ASKED] = molecule.smiles
             if generation == item.main and item.passed != check.passed:
                 extra[keys.REPORTED_PASSED] = item.passed
             row = {"sample_id": first + generation, "generation": generation, "smiles": smiles, "text": text}
@@ -177,7 +179,7 @@ class _Template:
     free: list[int] | None  # FREE positions of each atom's block; None where they are not known
 
 
-def _as_prompted(before: str, molecule: Molecule, smiles: str) -> Molecule:
+def as_prompted(before: str, molecule: Molecule, smiles: str) -> Molecule:
     """The molecule in the order in which the text's own prompt has it, which the answer follows."""
     prompts = PROMPT.findall(before)
     prompted, canonical = asked_molecule(prompts[-1].strip()) if prompts else (molecule, "")
@@ -341,7 +343,7 @@ def _unknown(item: Mapping[str, Any]) -> dict[str, Any]:
 
 def _smiles_of(item: Mapping[str, Any], text: str) -> str:
     """What was asked for: by its name, as the last SMILES of the ``prompt`` that trainers write, or by the text."""
-    if (smiles := item.get("prompt_smiles") or "").strip():
+    if (smiles := item.get(keys.ASKED) or "").strip():
         return str(smiles)
     prompt = item.get("prompt")
     asked = PROMPT.findall(prompt) if isinstance(prompt, str) else []
@@ -404,6 +406,7 @@ def read_run(document: Mapping[str, Any], items: Sequence[ReportItem], tokenizer
         "descriptors": descriptors,
         **_sampling(metadata.get("sampling")),
         "batch_size": metadata.get("batch_size"),
+        "counted_by": RULES,
         **_totals(document, items, metadata.get("num_generations")),
         "notes": " ".join(filter(None, (*unknown, contradiction, found, passes))),
         "extra": _extra(document, metadata),
@@ -429,7 +432,6 @@ def _totals(document: Mapping[str, Any], items: Sequence[ReportItem], generation
     return {
         "generations": generations or max(len(item.texts) for item in items),
         "samples": sum(len(item.texts) for item in items),
-        "counted_by": RULES,
         "wall_s": document.get("time_taken"),
         "chars_raw": document.get("total_chars_raw"),
         "chars_clean": document.get("total_chars_clean"),
