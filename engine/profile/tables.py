@@ -139,12 +139,12 @@ def _row(cells: Sequence[str], head: Mapping[str, int], read: Callable[[str], De
 
 
 def _number_reader(texts: Sequence[str], mark: str) -> Callable[[str], Decimal]:
-    """How the numbers of a table are read: with decimal commas where one can be nothing else, as ``13545,078``, or
-    where semicolons part the cells, unless a point has to be a decimal one."""
+    """How the numbers of a table are read: with decimal commas where one can be nothing else, as ``13545,078``, or any
+    where semicolons part the cells; unless a point has to be a decimal one."""
     plain = [text.strip() for text in texts]
-    has_commas = any(_ONE_COMMA.fullmatch(text) and not _GROUPED.fullmatch(text) for text in plain)
+    has_commas = any(_ONE_COMMA.fullmatch(text) and (mark == ";" or not _GROUPED.fullmatch(text)) for text in plain)
     has_points = any(_POINT.fullmatch(text) and not _POINTS.fullmatch(text) for text in plain)
-    return _with_comma if not has_points and (has_commas or mark == ";") else _number
+    return _with_comma if has_commas and not has_points else _number
 
 
 def _with_comma(text: str) -> Decimal:
