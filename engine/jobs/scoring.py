@@ -239,7 +239,8 @@ def explain_run(
     if SAMPLES.name not in entry.parts:
         raise without_samples(entry, "score")
     plan, model = _plan_of(entry)
-    loaded, cut = load_model(model, device), store.table(_CUT, {"run": entry.id}, of=[entry.id]).to_pylist()
+    loaded = load_model(model, device)
+    cut = store.table(_CUT, {"run": entry.id}, of=[entry.id]).to_pylist()
     texts: dict[tuple[int, int], str] = {}
     for some, generation, indices in _at_once(cut, loaded, plan, progress):
         for sample, estimates in zip(some, _continued(generation, indices, some), strict=True):
