@@ -63,6 +63,7 @@ NO_COORDINATES = "no real coordinates"
 _DESCRIPTOR = re.compile(r"\[[^\[\]]*\]")
 _UNKNOWN_TOKEN = re.compile(r"<\|?unk\|?>|\[UNK\]", re.IGNORECASE)
 _OPENING = re.compile(re.escape(OPEN_TAG))
+_BETWEEN = re.compile(rf"{re.escape(CLOSE_TAG)}\s*{re.escape(OPEN_TAG)}")  # two conformers
 _PADDING = re.compile(rf"\A(?:\s*{SPECIAL_TOKEN.pattern})+")
 
 
@@ -334,7 +335,7 @@ def decode_with(reader: ReaderName, text: str) -> Decoded:
     """The molecule and conformer that a reader makes of an answer, of several conformers the first; EnrichedError where
     it is none, or not finite."""
     if reader == "strict":
-        return decode(text.partition(NEXT_CONFORMER)[0])
+        return decode(_BETWEEN.split(text, maxsplit=1)[0])
     if (form := other_form(answer_of(text))) is not None:
         raise EnrichedError(OTHER_WORDS[form])
     decoded = decode_as_group(text)
