@@ -1,4 +1,5 @@
 """This process: its end with what started it, its cores and files, its size, and what it can give back."""
+
 from __future__ import annotations
 
 import ctypes

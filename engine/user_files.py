@@ -7,6 +7,7 @@ import errno
 import glob
 import json
 import os
+import re
 import shutil
 import sys
 import uuid
@@ -22,6 +23,7 @@ SHARED = "DRIFTSCOPE_SHARED"
 PART = ".part"
 """Suffix of files that are being written; they start with a dot."""
 MOST_TEXT_BYTES = 64 * 1024 * 1024
+_SEPARATOR = re.compile('"?sep=([,;\t])')
 
 
 def open_file(path: Path) -> BufferedReader:
@@ -39,6 +41,12 @@ def open_regular(path: Path | str) -> BufferedReader:
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "it is a folder" if path.is_dir() else "it is no plain file", str(path))
     return path.open("rb")
+
+
+def declared_separator(line: str) -> str:
+    """What a first line such as ``sep=;`` says, as Excel writes it; empty for any other line."""
+    declared = _SEPARATOR.match(line)
+    return declared[1] if declared else ""
 
 
 def expand(patterns: Sequence[str]) -> list[Path]:

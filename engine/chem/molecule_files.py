@@ -21,6 +21,7 @@ from engine.chem.other_forms import INSTEAD, OTHER_WORDS, is_failures
 from engine.chem.smiles import parse_smiles
 from engine.errors import DriftscopeError, FileError, one_line, shown, unquoted
 from engine.records import Molecule
+from engine.user_files import declared_separator
 
 SMILES_COLUMNS = ("smiles", "isomericsmiles", "canonicalsmiles", "smi")
 """Likeliest first, as ``_key`` writes them. Another name that ends in ``smiles`` counts where it is the only one."""
@@ -28,7 +29,8 @@ MOST_USELESS = 10_000
 """Of a file nine in ten of whose molecules cannot be used: so many are looked at."""
 KEPT = 4_096
 """Parsed molecules that are kept, since the same ones may stand in a list many times."""
-DECLARED, _PREAMBLE = re.compile('"?sep=([,;\t])'), re.compile(r"\s*#|sep=")
+_PREAMBLE = re.compile(r"\s*#|sep=")
+_ROW = re.compile(r'\S*[,;]|"?sep=')  # no SMILES has a comma
 _NO_OBJECT = 'no JSON object such as {"smiles": "CC=O"}'
 
 Rows: TypeAlias = Iterator[tuple[int, object]]
@@ -151,9 +153,7 @@ def read_rows(path: Path, column: str | None = None) -> Rows:
         if is_failures(first):
             raise FileError(f"{shown(path.name)} is {OTHER_WORDS['failures']}", INSTEAD["failures"])
         cells = first.split(_delimiter(first))
-        is_row = len(cells) > 1 and (
-            DECLARED.match(first) or re.match(r"\S*[,;]", first) or _smiles_columns(cells)
-        )  # no SMILES has a comma
+        is_row = len(cells) > 1 and (_ROW.match(first) or _smiles_columns(cells))
         form = "table" if column is not None or is_row else "list"
     if form == "pickle":
         raise FileError(f"{shown(path.name)} is a pickle", "`references add` takes it")
@@ -198,10 +198,8 @@ def _is_data(first: list[str]) -> bool:
 def _delimiter(first: str) -> str:
     """The one of a line ``sep=;``, as Excel writes it, else the first one outside quotes: neither a SMILES nor a usual
     name of a column has any of them."""
-    if declared := DECLARED.match(first):
-        return declared.group(1)
     match = re.search("[,;\t]", re.sub('"[^"]*"', "", first))
-    return match.group() if match else ","
+    return declared_separator(first) or (match.group() if match else ",")
 
 
 def _jsonl(path: Path, column: str | None) -> Rows:

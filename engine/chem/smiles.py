@@ -102,6 +102,11 @@ def parse_written(text: str) -> Molecule:
     return in_text_order(parse_smiles(text), text)
 
 
+def unread(smiles: str) -> Molecule:
+    """What stands for a SMILES that does not read: a molecule without atoms."""
+    return Molecule(smiles, smiles, (), (), 0, Chem.Mol())
+
+
 def in_text_order(molecule: Molecule, text: str) -> Molecule:
     """The molecule with its atoms in the order of this SMILES of it, which need not be canonical."""
     smiles = text.strip()

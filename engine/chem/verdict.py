@@ -62,23 +62,25 @@ def judge_answer(text: str, expected: Chem.Mol | None, settings: JudgeSettings =
 
 def _worst(verdicts: Sequence[MoleculeVerdict]) -> MoleculeVerdict:
     """What is true of all conformers; a failed check names its conformer, from 1, and the strain is the largest."""
-
-    def of_all(answers: Sequence[bool | None]) -> bool | None:
-        return False if False in answers else None if None in answers else True
-
     strained = max(verdicts, key=lambda verdict: -1.0 if verdict.strain_kcal is None else verdict.strain_kcal)
     return replace(
         strained,
         stereo_sites=sum(verdict.stereo_sites for verdict in verdicts),
         stereo_sites_right=sum(verdict.stereo_sites_right for verdict in verdicts),
-        stereo_right=of_all([verdict.stereo_right for verdict in verdicts]),
-        geometry_right=of_all([verdict.geometry_right for verdict in verdicts]),
+        stereo_right=_of_all([verdict.stereo_right for verdict in verdicts]),
+        geometry_right=_of_all([verdict.geometry_right for verdict in verdicts]),
         failed=tuple(
             replace(failed, detail=f"conformer {number}: {failed.detail}")
             for number, verdict in enumerate(verdicts, 1)
             for failed in verdict.failed
         ),
     )
+
+
+def _of_all(answers: Sequence[bool | None]) -> bool | None:
+    if False in answers:
+        return False
+    return None if None in answers else True
 
 
 def _judge_conformer(text: str, expected: Chem.Mol | None, settings: JudgeSettings) -> MoleculeVerdict:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
-from engine.chem.enriched import NEXT_CONFORMER
 from engine.chem.geometry import judged_with
 from engine.chem.judges import LIMIT_S, JudgeTask, judged
 from engine.chem.other_forms import OTHER_WORDS, other_form
@@ -25,7 +24,7 @@ from engine.store.sample_rows import MOST_MEASURED, run_columns, verdict_row, ve
 from engine.store.schema import SAMPLES
 from engine.store.staging import rewrite_run
 from engine.store.store import Store
-from engine.text.check import NOT_PARSED, check_sample, conformers_of_answer, extract_smiles, find_answer
+from engine.text.check import NOT_PARSED, check_sample, extract_smiles, find_answer
 
 Row = dict[str, Any]
 OF_SAMPLE = (
@@ -104,7 +103,7 @@ def judge_run(
 def _conformers_of(store: Store, entry: Entry, rows: Iterable[Row]) -> list[str]:
     """What is judged of each sample; empty where there is nothing, an error where there is nothing at all."""
     stated = conformer_texts(store, entry)
-    texts = [conformers_of_answer(stated.get(row["sample_id"]) or row["text"] or "") for row in rows]
+    texts = [find_answer(stated.get(row["sample_id"]) or row["text"] or "").judged for row in rows]
     if not any(texts):
         fix = "Import its report with decoded_text, or a pickle whose molecules have a conformer"
         raise StoreError(f"{entry.id} has samples, but neither their texts nor their conformers", fix)
@@ -139,6 +138,6 @@ def judge_text(text: str, smiles: str = "", settings: JudgeSettings = WITH_STRAI
         check = check_sample(text, molecule)
         rules = {name: getattr(check, name) for name in (*OF_TEXT, "issues", "conformers", "why_not_clean")}
         about = {"smiles": molecule.smiles, "heavy_atoms": molecule.heavy_atoms}
-    task = JudgeTask(0, NEXT_CONFORMER.join(answer.conformers), about["smiles"] or "")
+    task = JudgeTask(0, answer.judged, about["smiles"] or "")
     ((_, verdict),) = judged([task], settings, workers=1, limit_s=limit_s)
     return about | rules | verdict_row(rules["clean"], verdict)

@@ -54,8 +54,8 @@ class Recounted:
 
     @property
     def words(self) -> str:
-        changes = [f"{name} {before} -> {after}" for name, (before, after) in self.changed.items()]
-        return ", ".join(changes[: -1 if "counted_by" in self.changed else None]) or "the same counts"
+        counts = {name: ends for name, ends in self.changed.items() if name not in ("counted_by", "notes")}
+        return ", ".join(f"{name} {before} -> {after}" for name, (before, after) in counts.items()) or "the same counts"
 
 
 def former_runs(store: Store) -> list[Entry]:

@@ -7,13 +7,14 @@ differs, the stored kinds win. ``missing`` says in words what is not available.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from rdkit import Chem
 
 from engine.chem.enriched import described
-from engine.chem.smiles import parse_written
+from engine.chem.smiles import parse_written, unread
 from engine.errors import DriftscopeError, StoreError
 from engine.figures.words import counted
 from engine.inspection.conformers import GroupShape, conformer_of, group_conformer_of
@@ -25,11 +26,12 @@ from engine.records import SPELLED, Descriptors, Molecule
 from engine.store.columns import Kind
 from engine.store.entries import Entry
 from engine.store.generations import conformer_texts
-from engine.store.reports import BEFORE
+from engine.store.reports import ASKED, BEFORE
+from engine.store.reports.importing import as_prompted
 from engine.store.store import Store
 from engine.store.views import connect
 from engine.text.align import Alignment
-from engine.text.blocks import PROMPT, block_places, displacement_ang, find_blocks
+from engine.text.blocks import conformer_numbers, displacement_ang, find_blocks
 from engine.text.check import shown_descriptors
 from engine.text.generated import mode_of
 from engine.text.template import needed_by_content
@@ -177,9 +179,10 @@ def _in_conformers(blocks: Sequence[Row], alignment: Alignment | None, sample: R
         return tuple(
             {**row, "conformer": block.conformer, "atom": block.atom if several else row["atom"]} for row, block in each
         )
-    found = find_blocks(sample["text"] or "")
-    places = block_places(sample["text"] or "", found) if len(found) == len(blocks) else [(0, 1)] * len(blocks)
-    return tuple({**row, "conformer": number} for row, (_, number) in zip(blocks, places, strict=True))
+    text = sample["text"] or ""
+    found = find_blocks(text)
+    numbers = conformer_numbers(text, found) if len(found) == len(blocks) else [1] * len(blocks)
+    return tuple({**row, "conformer": number} for row, number in zip(blocks, numbers, strict=True))
 
 
 def molecule_asked(
@@ -188,26 +191,25 @@ def molecule_asked(
     """The molecule in the order of the prompt, as the answer follows it; one without atoms, and why, where it does not
     read. A report file's prompt need not be canonical; then ``extra`` has it. ``by_text``: with the descriptors of the
     text where it shows them, since no LP put them there."""
-    smiles = _prompt_smiles(sample)
+    smiles: str = sample["smiles"]
     try:
-        molecule = parse_written(smiles)
+        asked = parse_written(_of_file(sample, ASKED) or smiles)
+        molecule = as_prompted(_of_file(sample, BEFORE), asked, smiles)
     except DriftscopeError as error:
         problem = f"There is no molecule to compare with: {error.what}."
-        return Molecule(smiles, smiles, (), (), 0, Chem.Mol()), problem, descriptors
+        return unread(smiles), problem, descriptors
     if by_text:
         descriptors = shown_descriptors(molecule, sample["text"] or "") or descriptors
     return described(molecule, descriptors), "", descriptors
 
 
-def _prompt_smiles(sample: Row) -> str:
-    smiles: str = sample["smiles"]
-    try:
+def _of_file(sample: Row, key: str) -> str:
+    """What ``extra`` has of its report file; empty where that is as usual."""
+    extra = None
+    with suppress(ValueError):
         extra = parsed_json(sample["extra"] or "{}")
-    except ValueError:
-        return smiles
-    before = extra.get(BEFORE) if isinstance(extra, dict) else None
-    prompts = PROMPT.findall(before) if isinstance(before, str) else []
-    return str(prompts[-1]).strip() if prompts else smiles
+    text = extra.get(key) if isinstance(extra, dict) else None
+    return text if isinstance(text, str) else ""
 
 
 def _contradictions(run: RunFacts, sample: Row, descriptors: Descriptors) -> Iterator[str]:

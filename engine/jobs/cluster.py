@@ -134,7 +134,7 @@ class TaskRun(RunState):
     def __init__(self, staging: Staging, molecules: Sequence[Molecule], plan: RunPlan, cluster: Cluster) -> None:
         super().__init__(staging, molecules, plan)
         self.cluster = cluster
-        self.logs = staging.files.within(f"{LOGS}/{staging.id}/log").parent  # a disk that all tasks share
+        self.logs = staging.files.folder_within(f"{LOGS}/{staging.id}")  # a disk that all tasks share
         self.jobs: list[Any] | None = None  # each has done() and exception()
 
     @property

@@ -52,7 +52,7 @@ from engine.store.schema import RUN, SAMPLES, STEPS, TRIES
 from engine.store.staging import Group, Staging, sweep, totals
 from engine.store.store import Store
 from engine.text.blocks import RULES, SOUND
-from engine.text.check import conformers_of_answer, decode_with
+from engine.text.check import decode_with, find_answer
 from engine.text.generated import mode_of
 from engine.user_files import open_regular
 
@@ -305,7 +305,8 @@ class GroupWork:
                 self._seconds[event.sample] = now - began
                 if self.judges is not None:
                     sample = self.generation.samples[-1]
-                    self.judges.add(JudgeTask(event.sample, conformers_of_answer(self._stated(sample)), sample.smiles))
+                    answer = find_answer(self._stated(sample))
+                    self.judges.add(JudgeTask(event.sample, answer.judged, sample.smiles))
             yield event
             self.go_on()
 

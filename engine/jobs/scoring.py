@@ -196,13 +196,11 @@ def score_run(
     kept = stored.filter(is_scored).select(["sample_id", "pos", "top_k"]).to_pylist()
     likely = {(row["sample_id"], row["pos"]): row["top_k"] for row in kept}
     loaded, tables, seconds = load_model(model, device), [stored.filter(pc.invert(is_scored))], 0.0
-    done = 0
-    for some, generation, indices in _at_once(waiting, loaded, plan):
+    for some, generation, indices in _at_once(waiting, loaded, plan, progress):
         rows, took_s = _steps_of(generation, indices, some, candidates=0, sampling=plan.sampling, batch_size=batch_size)
         rows = [row | {"run_id": entry.id, "top_k": likely.get((row["sample_id"], row["pos"]), [])} for row in rows]
         tables.append(STEPS.rows(rows))
         seconds += took_s
-        progress(done := done + len(some), len(waiting))
     steps = pa.concat_tables(tables).sort_by([("sample_id", "ascending"), ("pos", "ascending")])
     figures = (len(waiting), sum(len(sample["token_ids"]) for sample in waiting), seconds)
     if entry.files is not store.home:
@@ -241,21 +239,20 @@ def explain_run(
     if SAMPLES.name not in entry.parts:
         raise without_samples(entry, "score")
     plan, model = _plan_of(entry)
-    loaded, cut = load_model(model, device), store.table(_CUT, {"run": entry.id}, of=[entry.id]).to_pylist()
+    loaded = load_model(model, device)
+    cut = store.table(_CUT, {"run": entry.id}, of=[entry.id]).to_pylist()
     texts: dict[tuple[int, int], str] = {}
-    for some, generation, indices in _at_once(cut, loaded, plan):
+    for some, generation, indices in _at_once(cut, loaded, plan, progress):
         for sample, estimates in zip(some, _continued(generation, indices, some), strict=True):
             texts |= {(sample["sample_id"], block): estimate.text for block, estimate in estimates.items()}
-        progress(len(texts), len(texts))
     recounted = recount_run(store, entry.id, texts) if texts else None
     entry = (store := store.snapshot()).entry(entry.id)
     order = sample_table(store, [entry.id], is_worst_first=True)["sample_id"].to_pylist()[:worst]
     waiting = store.table(_WITHOUT_STEPS, {"run": entry.id, "ids": order}, of=[entry.id]).to_pylist()
     tables = [entry.read(STEPS.name).cast(STEPS.schema)] if STEPS.name in entry.parts else []
-    for some, generation, indices in _at_once(waiting, loaded, plan):
+    for some, generation, indices in _at_once(waiting, loaded, plan, progress):
         rows, _ = _steps_of(generation, indices, some, candidates=KEPT, batch_size=batch_size, between=lambda: None)
         tables.append(STEPS.rows([row | {"run_id": entry.id} for row in rows]))
-        progress(len(waiting), len(waiting))
     if waiting:
         steps = pa.concat_tables(tables).sort_by([("sample_id", "ascending"), ("pos", "ascending")])
         entry = rewrite_run(entry, {STEPS.name: steps}, {})
@@ -263,7 +260,7 @@ def explain_run(
 
 
 def _at_once(
-    samples: Sequence[dict[str, Any]], loaded: LoadedModel, plan: Plan
+    samples: Sequence[dict[str, Any]], loaded: LoadedModel, plan: Plan, progress: Callable[[int, int], None]
 ) -> Iterator[tuple[Sequence[dict[str, Any]], Generation, list[int]]]:
     """Samples in parts, each with a generation of its molecules and the index of each sample's."""
     from engine.decode.generation import Generation
@@ -273,6 +270,7 @@ def _at_once(
         smiles = list(dict.fromkeys(sample["smiles"] for sample in some))
         indices = [smiles.index(sample["smiles"]) for sample in some]
         yield some, Generation(loaded, list(map(parse_written, smiles)), plan), indices
+        progress(start + len(some), len(samples))
 
 
 def _plan_of(entry: Entry) -> tuple[Plan, ModelEntry]:

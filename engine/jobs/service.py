@@ -250,15 +250,14 @@ class Service:
     def take_next(self) -> None:
         self._current = next(iter(self.order()), None)
         self._idle.cancel()
-        if self._current is None:
-            if self.models and not self._is_closed:
-                self._idle = threading.Timer(self.idle_s, self._release_models)
-                self._idle.daemon = True
-                self._idle.start()
-        else:
+        if self._current is not None:
             self.waiting.remove(self._current)
             self._served[self._current.owner] = next(self._turns)
             self._current.begin()
+        elif self.models and not self._is_closed:
+            self._idle = threading.Timer(self.idle_s, self._release_models)
+            self._idle.daemon = True
+            self._idle.start()
 
     def _release_models(self) -> None:
         with self.lock:

@@ -106,7 +106,8 @@ def parity_sentences(parity: Parity) -> list[str]:
         most = f"{significant(mean, 2)} on average and {significant(agreed['max_difference'], 2)} at most"
         sentences = [f"{names} agree to about {digits}: {pairs} differ by {most}{rank}{top}."]
         if abs(agreed["shift"]) >= 0.9 * mean:
-            sentences[0] += f" Nearly all of that is a shift of {agreed['shift']:+.2g}, which changes no probability."
+            shift = f"{'+' * (agreed['shift'] > 0)}{significant(agreed['shift'], 2)}"
+            sentences[0] += f" Nearly all of that is a shift of {shift}, which changes no probability."
     if first is not None:
         location = f"checkpoint {first['checkpoint']}, token {first['token_idx']:,}"
         explained = f"their precision explains {parity['tolerance']:g}"

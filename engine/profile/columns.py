@@ -44,7 +44,7 @@ class EventCollector:
 
     def add(self, events: Sequence[AnyEvent]) -> int:
         """How many of these have a duration."""
-        timed = self._sorted(events)
+        timed = self._timed(events)
         start, dur = _nanoseconds([event.ts for event in timed]), _nanoseconds([event.dur for event in timed])
         negative = pc.sum(pc.less(dur, 0)).as_py() or 0
         self.counts.update(no_duration=dur.null_count, no_time=start.null_count, negative=negative)
@@ -69,12 +69,12 @@ class EventCollector:
         self.db.execute("INSERT INTO events FROM batch")
         return len(timed)
 
-    def _sorted(self, events: Sequence[AnyEvent]) -> list[AnyEvent]:
+    def _timed(self, events: Sequence[AnyEvent]) -> list[AnyEvent]:
         """Those that have a duration; the others are counted, and names of processes noted."""
-        for kind, many in Counter(map(attrgetter("ph"), events)).items():
-            if kind != TIMED:
-                self.counts[KINDS.get(kind, "other")] += many
-        for event in events:
+        kinds = Counter(map(attrgetter("ph"), events))
+        for kind in kinds.keys() - {TIMED}:
+            self.counts[KINDS.get(kind, "other")] += kinds[kind]
+        for event in events if NAMES in kinds else ():
             if event.ph == NAMES:
                 self._processes.note(event)
         return [event for event in events if event.ph == TIMED]

@@ -1,7 +1,7 @@
 """Traces that were summed up already: tables of name, count, total_ms, avg_ms, one operation per line.
 
-Separated by tabs, semicolons or commas, with or without a header, with decimal points or commas. Such
-a trace has no timeline, no gaps and no joins. Its sums are the table's.
+Separated by tabs, semicolons or commas, with or without a header, with decimal points or commas. Such a trace has no
+timeline, no gaps and no joins. Its sums are the table's.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from engine.figures.statistics import quotient
 from engine.figures.words import counted, fixed, listed
 from engine.profile.families import HOST_WORK, PROFILER, Families, short_name
 from engine.store.schema import TRACE_OPS
-from engine.user_files import open_file
+from engine.user_files import declared_separator, open_file
 
 COLUMNS, NUMBERS = {"name": 0, "count": 1, "total_ms": 2}, ("count", "total_ms")
 MOST_LINES, MOST_CALLS, MOST_MS = 200_000, 2**53, 2**63 // 1_000_000
@@ -31,7 +31,6 @@ _SPELLED = {"calls": "count", "kernel": "name", "operation": "name", "total": "t
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _POINTS = re.compile(r"\d{1,3}(?:\.\d{3})+")
 _ONE_COMMA, _POINT = re.compile(r"[\d.]*\d,\d+"), re.compile(r"[\d,]*\d\.\d+")
-_DECLARED = re.compile('"?sep=([,;\t])')
 _BINARY = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 
 
@@ -98,9 +97,8 @@ def _rows(path: Path) -> list[tuple[str, int, int]]:
         try:
             rows.append(_row(cells, columns, read))
         except (ValueError, IndexError, ArithmeticError) as error:
-            line = (
-                shown(" ".join(cells)) if rows or columns is not COLUMNS else "this is no trace, and it"
-            )  # not quoted
+            is_table = rows or columns is not COLUMNS  # else it may be any file, which is not quoted
+            line = shown(" ".join(cells)) if is_table else "this is no trace, and it"
             problem = f"{name}, line {number}: {line} is no name, count, total_ms, avg_ms"
             raise FileError(problem, "Fix the file, or give a Chrome trace of torch.profiler") from error
     if not rows:
@@ -117,8 +115,7 @@ def _table_lines(path: Path) -> tuple[Mapping[str, int], str, list[tuple[int, li
         for number, line in enumerate(file, 1):
             if not line.strip() or line[0] == "#":
                 continue
-            if not mark and (declared := _DECLARED.match(line)):  # as Excel writes it
-                mark = declared[1]
+            if not mark and (mark := declared_separator(line)):
                 continue
             is_first = not lines and columns is COLUMNS
             mark = mark or next((mark for mark in "\t;" if mark in line), ",")
@@ -142,12 +139,12 @@ def _row(cells: Sequence[str], head: Mapping[str, int], read: Callable[[str], De
 
 
 def _number_reader(texts: Sequence[str], mark: str) -> Callable[[str], Decimal]:
-    """How the numbers of a table are read: with decimal commas where one can be nothing else, as ``13545,078``, or
-    where semicolons part the cells, unless a point has to be a decimal one."""
+    """How the numbers of a table are read: with decimal commas where one can be nothing else, as ``13545,078``, or any
+    where semicolons part the cells; unless a point has to be a decimal one."""
     plain = [text.strip() for text in texts]
-    has_commas = any(_ONE_COMMA.fullmatch(text) and not _GROUPED.fullmatch(text) for text in plain)
+    has_commas = any(_ONE_COMMA.fullmatch(text) and (mark == ";" or not _GROUPED.fullmatch(text)) for text in plain)
     has_points = any(_POINT.fullmatch(text) and not _POINTS.fullmatch(text) for text in plain)
-    return _with_comma if not has_points and (has_commas or mark == ";") else _number
+    return _with_comma if has_commas and not has_points else _number
 
 
 def _with_comma(text: str) -> Decimal:

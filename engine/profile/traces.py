@@ -10,7 +10,7 @@ counts. What a trace does not know is None, never 0. Ratios are test over contro
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -73,8 +73,8 @@ class Trace:
     families: Mapping[tuple[str, str], Totals]  # by side and family, from the first pass on
     work_side: str  # device or host
     delay_us: float | None  # mean, from launch to kernel
-    first_us: float = 0.0  # where the first pass begins
-    before_us: Mapping[tuple[str, str], float] = field(default_factory=dict)  # time before that, by side and family
+    first_us: float  # where the first pass begins
+    before_us: Mapping[tuple[str, str], float]  # time before that, by side and family
 
     @property
     def is_whole(self) -> bool:

@@ -90,17 +90,15 @@ class Entry:
     def path(self, table: str) -> str:
         return self.files.path(f"{self.folder}/{self.parts[table].file}")
 
-    def check_columns(self, table: str) -> None:
-        """ArrowTypeError where the file has columns that cannot be the store's: what is computed of them would be
+    def column_problem(self, table: str) -> str:
+        """Why the columns of the file cannot be the store's; empty where they can. What is computed of them would be
         wrong, or fail somewhere."""
-        if problem := _column_problem(self.path(table), table, self.parts[table].sha256):
-            raise pa.ArrowTypeError(f"{self.path(table)}: {problem}")
+        return _column_problem(self.path(table), table, self.parts[table].sha256)
 
     def read(self, table: str, columns: Sequence[str] | None = None) -> pa.Table:
-        try:
-            self.check_columns(table)
-        except pa.ArrowTypeError as error:
-            raise StoreError(str(error), "Run or import it again; `verify` names all that is damaged") from error
+        if problem := self.column_problem(table):
+            fix = "Run or import it again; `verify` names all that is damaged"
+            raise StoreError(f"{self.path(table)}: {problem}", fix)
         with pq.ParquetFile(self.path(table)) as file:
             return file.read(columns if columns is None else list(columns))
 

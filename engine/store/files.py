@@ -40,17 +40,21 @@ class Files:
     def path(self, name: str) -> str:
         return f"{self.where}/{name}"
 
-    def within(self, name: str) -> Path:
-        """Where to write or remove this. An error where a folder on the way is a link, since that leads out of the
-        store; the store itself may be one."""
-        *folders, last = name.split("/")
+    def folder_within(self, name: str) -> Path:
+        """A folder to write in. An error where it or one above it is a link, since that leads out of the store; the
+        store itself may be one."""
         path = self.root
-        for folder in filter(None, folders):
+        for folder in filter(None, name.split("/")):
             path /= folder
             if path.is_symlink():
                 problem = f"{shown(path, 200)} is a link, where the store has a folder"
                 raise StoreError(problem, "Remove it, or make a link of the whole store")
-        return path / last
+        return path
+
+    def within(self, name: str) -> Path:
+        """What to write or remove, which may be a link itself."""
+        folder, _, last = name.rpartition("/")
+        return self.folder_within(folder) / last
 
     def folders(self, name: str) -> list[str]:
         """Names of a folder's folders, sorted; none where there is no such folder. What is no file counts as one."""
@@ -181,7 +185,9 @@ def _sync(folder: Path) -> None:
 @contextmanager
 def alone(files: Files, folder: str) -> Iterator[None]:
     """One process at a time in a folder, where the disk has locks; the others wait."""
-    number = os.open(files.within(f"{folder}/.").parent, os.O_RDONLY | os.O_DIRECTORY)
+    path = files.folder_within(folder)
+    with writing_errors(path):
+        number = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         with suppress(OSError):  # a disk without locks
             fcntl.flock(number, fcntl.LOCK_EX)

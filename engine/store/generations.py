@@ -59,7 +59,9 @@ def import_generations(
     row: Row = {"origin": "imported", "source": path.name, "notes": NOTE, "created_at": datetime.now(UTC).isoformat()}
     with begun_anew(store.home, RUN, run_id, row | ({"label": label} if label else {})) as staging:
         each: Counter[str] = Counter()  # samples of a molecule
-        unread, stats, with_conformer = list[str](), list[str](), 0
+        unread: list[str] = []
+        stats: list[str] = []
+        with_conformer = 0
         read = enumerate(pickled_conformers([path], ["molecules"], stats.append))
         while group := list(islice(read, GROUP)):
             samples, conformers = list[Row](), list[Row]()

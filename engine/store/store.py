@@ -226,16 +226,13 @@ def damaged_parts(entry: Entry) -> list[Damage]:
         try:
             with open_regular(entry.path(name)) as file:
                 is_whole = sha256_of(file) == part.sha256
-            if is_whole:
-                entry.check_columns(name)
-            else:
-                damages.append(Damage(entry.path(name), "its bytes are not those that were written", entry.id))
+            problem = entry.column_problem(name) if is_whole else "its bytes are not those that were written"
         except pa.ArrowException as error:
-            damages.append(
-                Damage(entry.path(name), one_line(str(error)).removeprefix(f"{entry.path(name)}: "), entry.id)
-            )
+            problem = one_line(str(error))
         except OSError as error:
-            damages.append(Damage(entry.path(name), f"it cannot be read ({error.strerror or error})", entry.id))
+            problem = f"it cannot be read ({error.strerror or error})"
+        if problem:
+            damages.append(Damage(entry.path(name), problem, entry.id))
     return damages
 
 

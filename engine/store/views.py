@@ -59,7 +59,8 @@ def _view(connection: duckdb.DuckDBPyConnection, table: Table, entries: Sequence
     connection.register(f"_no_{table.name}", table.schema.empty_table())
     parts = [f'SELECT * FROM "_no_{table.name}"']
     for entry in entries:  # DuckDB would take the types of the first file for all
-        entry.check_columns(table.name)
+        if problem := entry.column_problem(table.name):
+            raise pa.ArrowTypeError(f"{entry.path(table.name)}: {problem}")
     for version in sorted({entry.version for entry in entries}):
         paths = [entry.path(table.name).replace("'", "''") for entry in entries if entry.version == version]
         names = "', '".join(PATTERN.sub(r"[\g<0>]", path) for path in paths)

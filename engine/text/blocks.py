@@ -133,6 +133,13 @@ def block_places(text: str, blocks: Sequence[FoundBlock]) -> list[tuple[int, int
     return places
 
 
+def conformer_numbers(text: str, blocks: Sequence[FoundBlock]) -> list[int]:
+    """Of each block of an answer its conformer, from 1; 0 behind a further prompt, where the answer is over. The last
+    one that is read has all blocks behind it too."""
+    places = block_places(text, blocks)
+    return [min(number, MOST_CONFORMERS) if prompt == places[0][0] else 0 for prompt, number in places]
+
+
 def read_block(
     content: str,
     *,

@@ -63,6 +63,7 @@ NO_COORDINATES = "no real coordinates"
 _DESCRIPTOR = re.compile(r"\[[^\[\]]*\]")
 _UNKNOWN_TOKEN = re.compile(r"<\|?unk\|?>|\[UNK\]", re.IGNORECASE)
 _OPENING = re.compile(re.escape(OPEN_TAG))
+_BETWEEN = re.compile(rf"{re.escape(CLOSE_TAG)}\s*{re.escape(OPEN_TAG)}")  # two conformers
 _PADDING = re.compile(rf"\A(?:\s*{SPECIAL_TOKEN.pattern})+")
 
 
@@ -81,6 +82,11 @@ class Answer:
     @property
     def conformers(self) -> list[str]:
         return [self.text[start:end].strip() for start, end in self.bodies]
+
+    @property
+    def judged(self) -> str:
+        """All conformers one behind the other, without the first and the last tag: what `judge_answer` takes."""
+        return NEXT_CONFORMER.join(self.conformers)
 
     @property
     def prompted(self) -> str:
@@ -131,11 +137,6 @@ def answer_start(text: str, asked: Molecule | None) -> int:
 def answer_of(text: str) -> str:
     """The first conformer of the answer: what is left of a decoded text without prompt, tags and padding."""
     return find_answer(text).conformers[0]
-
-
-def conformers_of_answer(text: str) -> str:
-    """All of its conformers one behind the other, as they are judged: without the first and the last tag."""
-    return NEXT_CONFORMER.join(find_answer(text).conformers)
 
 
 def shown_descriptors(molecule: Molecule, text: str) -> Descriptors | None:
@@ -334,7 +335,7 @@ def decode_with(reader: ReaderName, text: str) -> Decoded:
     """The molecule and conformer that a reader makes of an answer, of several conformers the first; EnrichedError where
     it is none, or not finite."""
     if reader == "strict":
-        return decode(text.partition(NEXT_CONFORMER)[0])
+        return decode(_BETWEEN.split(text, maxsplit=1)[0])
     if (form := other_form(answer_of(text))) is not None:
         raise EnrichedError(OTHER_WORDS[form])
     decoded = decode_as_group(text)

@@ -20,14 +20,15 @@ from engine.chem.smiles import element_of
 from engine.lp_records import NO_LP, lp_of_text
 from engine.records import Block, NumberFormat, Role
 from engine.text.blocks import (
-    MOST_CONFORMERS,
     READ_FORMAT,
     BlockReading,
     CloseMass,
     FoundBlock,
     block_places,
+    conformer_numbers,
     find_blocks,
     read_block,
+    read_blocks,
 )
 from engine.text.template import FREE, ROLES, Template, check_placeholder, needed_by_content, token_roles
 from engine.text.tokenizers import TextTokenizer
@@ -102,7 +103,7 @@ def read_generated(
 def read_text(text: str, tokenizer: TextTokenizer) -> ReadText:
     """A text of which neither the model nor an LP is known."""
     ids, blocks = tokenizer.encode(text), find_blocks(text)
-    readings = [read_block(block.content, lp=NO_LP, closed=block.closed) for block in blocks]
+    readings = read_blocks(blocks, lp=NO_LP)
     conformers = [number for _, number in block_places(text, blocks)]
     return _read(text, ids, *tokenizer.offsets(text, ids), blocks, readings, [-1] * len(blocks), conformers)
 
@@ -228,19 +229,16 @@ def units_between(text: str, spans: Sequence[tuple[int, int]], position: int = 0
 
 
 def match_blocks(template: Sequence[Unit], text: str, blocks: Sequence[FoundBlock]) -> tuple[list[int], list[int]]:
-    """For each block of an answer its atom in the template, -1 for none, and its conformer, from 1; behind a further
-    prompt there is neither, and its conformer is 0."""
-    places = [(prompt, min(number, MOST_CONFORMERS)) for prompt, number in block_places(text, blocks)]
+    """For each block of an answer its atom in the template, -1 for none, and its conformer, 0 behind the answer."""
+    conformers = conformer_numbers(text, blocks)
     atoms, end = list[int](), 0
-    for place, of_place in groupby(zip(places, blocks, strict=True), key=lambda each: each[0]):
-        spans = [(block.start, block.end) for _, block in of_place]
-        if place[0] > places[0][0]:
-            atoms += [-1] * len(spans)
-            continue
+    for conformer, of_it in groupby(zip(conformers, blocks, strict=True), key=lambda each: each[0]):
+        spans = [(block.start, block.end) for _, block in of_it]
         start = max(text.rfind(OPEN_TAG, end, spans[0][0]), end)
-        atoms += match_units(template, units_between(text, spans, start))
+        units = units_between(text, spans, start)
+        atoms += match_units(template, units) if conformer else [-1] * len(units)
         end = spans[-1][1]
-    return atoms, [number if prompt == places[0][0] else 0 for prompt, number in places]
+    return atoms, conformers
 
 
 def match_units(template: Sequence[Unit], generated: Sequence[Unit]) -> list[int]:

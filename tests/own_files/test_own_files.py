@@ -1,7 +1,7 @@
 """Answers as users have them, in six forms, with what each is to be told: none is accused of more than its text says.
 
-A form is a file of twenty answers, written by hand; see ``Expected`` for the keys of an answer, and ``_imported`` for
-what a form says of all of them as a report.
+A form is a file of twenty answers, written by hand, each with some of ``KEYS``. Its ``report`` is what is said of
+all of them as a report file.
 """
 
 from __future__ import annotations

@@ -29,11 +29,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
-from rdkit import Chem
 
 from engine.chem.enriched import CLOSE_TAG, OPEN_TAG, SMILES_TAGS, described, prompt_of, skeleton_of
 from engine.chem.other_forms import INSTEAD, OTHER_WORDS, is_summary, other_file, other_form
-from engine.chem.smiles import in_text_order, parse_smiles
+from engine.chem.smiles import in_text_order, parse_smiles, unread
 from engine.decode.plan import PRESETS
 from engine.errors import DriftscopeError, FileError, PlaceholderError, shown
 from engine.lp_records import ALIASES, DEFAULT_PLACEHOLDER, LPS, full_name, split_cleanup, stored_lp
@@ -125,7 +124,7 @@ class RunOfFile:
         templates: dict[tuple[str, ...], _Template] = {}
         for generation, decoded in enumerate(item.texts):
             before, text, after = split_text(decoded, item.smiles, molecule)
-            written = _as_prompted(before, molecule, smiles)
+            written = as_prompted(before, molecule, smiles)
             kind = shown_descriptors(written, text) or self.row.get("descriptors") or "plain"
             written = described(written, kind)
             if (key := (written.smiles, kind)) not in templates:
@@ -136,6 +135,8 @@ class RunOfFile:
             extra = dict(item.extras[generation])
             if before != prompt_of(smiles):
                 extra[keys.BEFORE] = before
+            if molecule.smiles != smiles:
+                extra[keys.ASKED] = molecule.smiles
             if generation == item.main and item.passed != check.passed:
                 extra[keys.REPORTED_PASSED] = item.passed
             row = {"sample_id": first + generation, "generation": generation, "smiles": smiles, "text": text}
@@ -178,7 +179,7 @@ class _Template:
     free: list[int] | None  # FREE positions of each atom's block; None where they are not known
 
 
-def _as_prompted(before: str, molecule: Molecule, smiles: str) -> Molecule:
+def as_prompted(before: str, molecule: Molecule, smiles: str) -> Molecule:
     """The molecule in the order in which the text's own prompt has it, which the answer follows."""
     prompts = PROMPT.findall(before)
     prompted, canonical = asked_molecule(prompts[-1].strip()) if prompts else (molecule, "")
@@ -192,7 +193,7 @@ def asked_molecule(smiles: str) -> tuple[Molecule, str]:
     with suppress(DriftscopeError):
         canonical = parse_smiles(smiles)
         return in_text_order(canonical, smiles), canonical.smiles
-    return Molecule(smiles, smiles, (), (), 0, Chem.Mol()), smiles
+    return unread(smiles), smiles
 
 
 def import_report(
@@ -342,7 +343,7 @@ def _unknown(item: Mapping[str, Any]) -> dict[str, Any]:
 
 def _smiles_of(item: Mapping[str, Any], text: str) -> str:
     """What was asked for: by its name, as the last SMILES of the ``prompt`` that trainers write, or by the text."""
-    if (smiles := item.get("prompt_smiles") or "").strip():
+    if (smiles := item.get(keys.ASKED) or "").strip():
         return str(smiles)
     prompt = item.get("prompt")
     asked = PROMPT.findall(prompt) if isinstance(prompt, str) else []
@@ -353,7 +354,7 @@ def split_text(decoded: str, smiles: str, asked: Molecule | None = None) -> tupl
     """What precedes the answer (padding, examples, prompt), the answer from its tag on, and what follows it (end and
     pad tokens). Joined they are the text again. ``asked`` finds the prompt also where it has another SMILES."""
     end = next((run.start() for run in _PADDING.finditer(decoded) if run.end() == len(decoded)), len(decoded))
-    start = answer_start(decoded[:end], asked or Molecule(smiles, smiles.strip(), (), (), 0, Chem.Mol()))
+    start = answer_start(decoded[:end], asked or unread(smiles.strip()))
     if PROMPT.search(decoded) is None:  # the tags are no tokens of every tokenizer, and some decoders leave tokens out
         closing = decoded.find(SMILES_TAGS[1], 0, tag if (tag := decoded.find(OPEN_TAG)) >= 0 else end)
         start = _behind_padding(decoded, 0) if closing < 0 else closing + len(SMILES_TAGS[1])
@@ -405,6 +406,7 @@ def read_run(document: Mapping[str, Any], items: Sequence[ReportItem], tokenizer
         "descriptors": descriptors,
         **_sampling(metadata.get("sampling")),
         "batch_size": metadata.get("batch_size"),
+        "counted_by": RULES,
         **_totals(document, items, metadata.get("num_generations")),
         "notes": " ".join(filter(None, (*unknown, contradiction, found, passes))),
         "extra": _extra(document, metadata),
@@ -430,7 +432,6 @@ def _totals(document: Mapping[str, Any], items: Sequence[ReportItem], generation
     return {
         "generations": generations or max(len(item.texts) for item in items),
         "samples": sum(len(item.texts) for item in items),
-        "counted_by": RULES,
         "wall_s": document.get("time_taken"),
         "chars_raw": document.get("total_chars_raw"),
         "chars_clean": document.get("total_chars_clean"),

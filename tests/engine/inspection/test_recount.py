@@ -47,7 +47,7 @@ def as_before(store: Store, run_id: str) -> Entry:
     rows = entry.read(BLOCKS.name).to_pylist()
     for row in rows:
         row["kinds"] = ["cut"] if row["kinds"] == ["unverified"] else row["kinds"]
-    columns = {"cut_blocks": 1_000, "unverified_blocks": 0, "clean": 64, "counted_by": None}
+    columns = {"cut_blocks": 1_000, "unverified_blocks": 0, "clean": 64, "usable": 99, "counted_by": None}
     return rewrite_run(entry, {BLOCKS.name: BLOCKS.rows(rows)}, columns)
 
 
@@ -66,6 +66,7 @@ def test_a_run_of_former_counts_is_named_and_counted_again_as_it_would_be_made_t
     again = recount_run(own, JUNK)
     assert tables_of(again.entry) == tables and again.entry.row == as_made.row
     assert again.changed["cut_blocks"] == (1_000, as_made.row["cut_blocks"])
+    assert again.words.endswith(f"usable 99 -> {as_made.row['usable']}") and "counted_by" not in again.words
     assert "(former counts)" not in run_name(again.entry) and former_runs(own) == []
     assert_whole(own)
 

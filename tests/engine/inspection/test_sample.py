@@ -111,9 +111,12 @@ def test_imported_text_is_cut_anew_and_says_so(tmp_path: Path) -> None:
     assert [row for row in inspected.alignment.rows if row.mark == "cut"] == inside[-1:]
 
 
-def test_a_prompt_that_is_not_canonical_keeps_its_order(tmp_path: Path) -> None:
+@pytest.mark.parametrize("prompt", ["[SMILES]O=CC[/SMILES]", "", "[SMILES]CCN[/SMILES]"], ids=["own", "none", "other"])
+def test_a_prompt_that_is_not_canonical_keeps_its_order(tmp_path: Path, prompt: str) -> None:
+    """The bug: of a text without its prompt the molecule was in canonical order and the blocks in the file's; of one
+    with the prompt of another molecule the blocks stood next to that."""
     text = "[CONFORMER][O]<0.1,0.2,0.3>=[C]<1.2345,-0.5,1.0>[C]<2.0,0.1,-0.4>[/CONFORMER]"
-    run_id = imported(tmp_path, one_text(f"[SMILES]O=CC[/SMILES]{text}", "O=CC")).id
+    run_id = imported(tmp_path, one_text(f"{prompt}{text}", "O=CC")).id
     inspected = inspect_sample(store_in(tmp_path), run_id, 0)
     assert inspected.sample["smiles"] == "CC=O"
     assert (inspected.molecule.smiles, inspected.molecule.elements) == ("O=CC", ("O", "C", "C"))
@@ -129,12 +132,14 @@ def test_a_prompt_that_does_not_read_leaves_text_and_a_reason(tmp_path: Path) ->
 
 
 def test_an_unknown_tokenizer_leaves_no_tokens(tmp_path: Path) -> None:
-    content = one_text(f"[SMILES]CC=O[/SMILES]{CLEAN}", tokenizer_name="theirs", tokenizer_path="/no/such")
+    further = "[SMILES]CO[/SMILES][CONFORMER][C]<1.0,2.0,3.0>[O]<2.0,0.1,-0.4>"
+    content = one_text(f"[SMILES]CC=O[/SMILES]{CLEAN}{further}", tokenizer_name="theirs", tokenizer_path="/no/such")
     content["metadata"].update(model_alias="theirs", processor_type="theirs")
     run_id = imported(tmp_path, content).id
     inspected = inspect_sample(store_in(tmp_path), run_id, 0)
     assert inspected.tokenizer is None and inspected.alignment is None and inspected.conformer is not None
     assert "tokenizer" in inspected.missing[0]
+    assert [(row["conformer"], row["atom"]) for row in inspected.blocks[-3:]] == [(1, 2), (0, -1), (0, -1)]
 
 
 # --- damaged and odd ----------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import pytest
 from engine.errors import RunError
 from engine.inspection.lp_cost import cost_of_run
 from engine.inspection.runs import run_facts
+from engine.jobs import scoring
 from engine.jobs.scoring import explain_run, score_run
 from engine.questions import ask
 from engine.store.entries import write_part
@@ -79,11 +80,14 @@ def test_what_is_scored_is_what_was_kept_and_stays(store: Store) -> None:
     assert (second.samples, second.cost) == (0, scored.cost)
 
 
-def test_what_explains_a_run_stands_for_no_figure_over_samples(store: Store) -> None:
+def test_what_explains_a_run_stands_for_no_figure_over_samples(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scoring, "AT_ONCE", 1)
+    told: list[tuple[int, int]] = []
     run_id = only(store)
     cost, overruled = cost_of_run(store, run_facts(store, run_id)), ask(store, "drift_lp", [run_id]).tables["main"]
     before = store.rows("SELECT sample_id, pos, p_raw, ln_q, top_k FROM steps ORDER BY ALL")
-    explained = explain_run(store, run_id, worst=3)
+    explained = explain_run(store, run_id, worst=3, progress=lambda done, samples: told.append((done, samples)))
+    assert told[-explained.samples :] == [(done + 1, explained.samples) for done in range(explained.samples)]
     store = store.snapshot()
     steps = store.rows("SELECT sample_id, pos, p_raw, ln_q, top_k FROM steps ORDER BY ALL")
     assert [row for row in steps if row["ln_q"] is not None] == before and explained.samples in (2, 3)

@@ -75,6 +75,15 @@ def test_semicolons_and_decimal_commas(
     assert [tuple(op.values()) for op in ops] == [(2_912_920, 13_545_078_000), (48_440, 3_545_800_000), (1, 1_000_000)]
 
 
+def test_three_decimals_are_no_thousands(store: Store, tmp_path: Path) -> None:
+    """The bug: times below a second, with semicolons between them and three decimals each, were a thousand times as
+    long."""
+    lines = [["k_kernel", "2", "1.250", "0.625"], ["l_kernel", "1", "12.000", "12.000"]]
+    add_trace(store, written(tmp_path, lines, ";"))
+    ops = store.rows("SELECT calls, total_ns FROM trace_ops ORDER BY name")
+    assert [tuple(op.values()) for op in ops] == [(2, 1_250_000), (1, 12_000_000)]
+
+
 @pytest.mark.parametrize("number", ["1,5,0", "1.5,", "1.50,2"])
 def test_numbers_with_a_decimal_comma_that_are_none(store: Store, tmp_path: Path, number: str) -> None:
     with pytest.raises(FileError, match=r"line 2: .* is no name, count, total_ms"):

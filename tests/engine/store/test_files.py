@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from engine.errors import StoreError
-from engine.store.files import ASIDE, Files
+from engine.store.files import ASIDE, Files, alone
 
 
 def failing(number: int) -> Callable[..., Any]:
@@ -115,6 +116,32 @@ def test_a_disk_that_cannot_sync_a_folder_is_written_to(tmp_path: Path, monkeypa
     files.write("staging/x/run.json", b"{}")
     files.publish("staging/x", "runs/run_id=x")
     assert files.read("runs/run_id=x/run.json") == b"{}"
+
+
+def is_locked(folder: Path) -> bool:
+    number = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(number)
+    return False
+
+
+@pytest.mark.parametrize("folder", ["", "runs", "runs/run_id=x"])
+def test_who_is_alone_in_a_folder_holds_up_nobody_beside_it(tmp_path: Path, folder: str) -> None:
+    """The bug: the folder above was locked, so writers of different runs waited for each other, and for a store in
+    which a query was saved all that is in the folder that it is in."""
+    files = Files(tmp_path / "store")
+    files.write("runs/run_id=x/run.json", b"")
+    files.write("runs/run_id=y/run.json", b"")
+    own = files.root / folder
+    with alone(files, folder):
+        assert [path for path in (tmp_path, *tmp_path.rglob("*")) if path.is_dir() and is_locked(path)] == [own]
+    assert not is_locked(own)
+    with pytest.raises(StoreError, match="run_id=z"), alone(files, "runs/run_id=z"):
+        pass
 
 
 def test_a_link_is_removed_and_not_what_it_points_to(tmp_path: Path) -> None:

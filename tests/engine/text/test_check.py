@@ -22,6 +22,7 @@ from engine.text.check import (
     answer_of,
     check_sample,
     clean_up,
+    decode_with,
     extract_smiles,
     find_answer,
 )
@@ -244,6 +245,15 @@ def test_the_answer_is_behind_the_prompt_of_its_molecule(
     answer = find_answer(text, asked)
     assert text[: answer.start] == before
     assert (len(answer.bodies), answer.further) == (conformers, further)
+
+
+@pytest.mark.parametrize("between", ["", " ", "\n"])
+def test_both_readers_read_the_first_of_several_conformers(between: str) -> None:
+    """The bug: with a line end between them an answer was clean, and the strict reader refused it."""
+    text = f"{TAGGED}{between}{TAGGED.replace('0.5>', '2.5>')}"
+    assert check_sample(text, ACETALDEHYDE).clean
+    by_strict, by_group = decode_with("strict", text), decode_with("group", text)
+    assert by_strict.numbers == by_group.numbers == decode_with("strict", TAGGED).numbers
 
 
 def test_readings_go_to_the_conformer_that_their_blocks_are_of() -> None:
