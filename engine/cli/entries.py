@@ -243,7 +243,7 @@ def verify(
     else:
         io.show({"whole": Counter(row["kind"] for row in rows if row["state"] == "whole")})
         for row in rows:
-            subject = row["where"] if row["state"] == "damaged" else row["id"]
+            subject = row["where"] if row["state"] in ("damaged", "note") else row["id"]
             if row["state"] != "whole":
                 cli.write(one_line(f"{row['state']}: {subject}: {row['what']}"))
     if former:

@@ -11,7 +11,7 @@ import functools
 import hashlib
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from io import BufferedReader
@@ -263,7 +263,7 @@ def read_entry(files: Files, kind: Kind, name: str) -> tuple[Entry | None, list[
     try:
         if prefix != kind.key or not NAME.fullmatch(id_):
             raise StoreError(f"it is not named {kind.key}=<id>, so it is not of this store", "Move it elsewhere")
-        sizes = files.sizes(folder)
+        sizes, others = files.sizes(folder), files.folders(folder)
         entry = parse_entry(files.read_object(f"{folder}/{kind.sheet}"), kind, id_, folder, files)
     except (DriftscopeError, OSError) as error:
         if isinstance(error, FileNotFoundError) and name not in files.folders(kind.folder):
@@ -271,14 +271,16 @@ def read_entry(files: Files, kind: Kind, name: str) -> tuple[Entry | None, list[
         problem = error.what if isinstance(error, DriftscopeError) else f"{kind.sheet}: {error.strerror or error}"
         return None, [Damage(files.path(folder), problem)]
     wrong, edits = _wrong_sizes(entry, sizes), dict[str, Any]()
-    if USER_SHEET in sizes:
+    if USER_SHEET in others:
+        wrong[USER_SHEET] = "it is no plain file"
+    elif USER_SHEET in sizes:
         try:
             edits = _user_edits(entry, kind)
         except (StoreError, OSError, ValueError) as error:
             wrong[USER_SHEET] = error.what if isinstance(error, StoreError) else one_line(str(error))
     parts = {table: part for table, part in entry.parts.items() if part.file not in wrong}
     damages = [Damage(files.path(f"{folder}/{file}"), problem, id_) for file, problem in sorted(wrong.items())]
-    return replace(entry, row={**entry.row, **edits}, parts=parts), damages + _strangers(entry, kind, sizes)
+    return replace(entry, row={**entry.row, **edits}, parts=parts), damages + _strangers(entry, kind, {*sizes, *others})
 
 
 def _wrong_sizes(entry: Entry, sizes: Mapping[str, int]) -> dict[str, str]:
@@ -298,11 +300,11 @@ def _user_edits(entry: Entry, kind: Kind) -> dict[str, Any]:
     return {key: changed.get(key) or None for key in edits}
 
 
-def _strangers(entry: Entry, kind: Kind, sizes: Mapping[str, int]) -> list[Damage]:
-    """Notes of the files in an entry's folder that are not its own."""
+def _strangers(entry: Entry, kind: Kind, names: Set[str]) -> list[Damage]:
+    """Notes of the files and folders in an entry's folder that are not its own."""
     own = {kind.sheet, USER_SHEET, *(part["file"] for part in entry.sheet["tables"].values())}
     reason = f"{kind.sheet} does not name it"
-    places = [entry.files.path(f"{entry.folder}/{file}") for file in sorted(sizes.keys() - own)]
+    places = [entry.files.path(f"{entry.folder}/{file}") for file in sorted(names - own)]
     return [Damage(place, reason, entry.id, is_note=True) for place in places]
 
 

@@ -164,6 +164,18 @@ def test_verify_names_damage_file_by_file_and_ends_by_it(store: Store) -> None:
     assert as_json.code == 2 and states == [("20260101-none", "whole"), ("begun", "unfinished")]
 
 
+def test_a_note_of_verify_names_its_file(store: Store) -> None:
+    """The bug: the text named the run alone, so that two notes of it were the same line."""
+    (folder_of(store, "20260108-exact") / "Thumbs.db").touch()
+    result = run("verify")
+    assert [
+        line.endswith("run_id=20260108-exact/Thumbs.db: run.json does not name it")
+        for line in result.out.splitlines()
+        if line.startswith("note: ")
+    ] == [True]
+    assert result.code == 0
+
+
 def test_an_error_inside_duckdb_is_one_line() -> None:
     """In a process of its own: pytest takes the log that would go to the terminal."""
     select = "SELECT reservoir_quantile(i, 0.5, 2000000000) FROM range(9) t(i)"

@@ -165,6 +165,11 @@ PARTS: dict[str, tuple[Damaging, dict[str, str]]] = {
         {f"{name}.parquet": "it is missing" for name in ("samples", "blocks", "steps")},
     ),
     "user text": (content(b"{", "user.json"), {"user.json": USER}),
+    "user pipe": (lambda folder: os.mkfifo(folder / "user.json"), {"user.json": "it is no plain file"}),
+    "user link": (
+        lambda folder: (folder / "user.json").symlink_to(folder / "run.json"),
+        {"user.json": "it is no plain file"},
+    ),
     "user type": (content(b'{"label": 5}', "user.json"), {"user.json": "$.label"}),
 }
 
@@ -208,10 +213,12 @@ def test_files_of_other_programs_in_a_run_are_notes_and_stay(store: Store) -> No
     foreign, left = ("Thumbs.db", "samples (conflicted copy).parquet", "user 2.json"), "samples-0123abcd.parquet"
     for name in (*foreign, left):
         content(b"mine", name)(folder)
+    (folder / "of somebody").mkdir()
+    foreign = (*foreign, "of somebody")
     assert named(store) == {}
     assert [Path(note.where).name for note in store.listing().notes] == sorted([*foreign, left])
     states = [(row["state"], row["id"]) for row in state_rows(store) if row["kind"] == "runs"]
-    assert states == [("whole", "one"), ("whole", "other"), *[("note", "one")] * 4]
+    assert states == [("whole", "one"), ("whole", "other"), *[("note", "one")] * 5]
     entry = store.entry("one")
     rewrite_run(entry, {"samples": entry.read("samples")}, {})
     assert [Path(note.where).name for note in store.listing().notes] == sorted(foreign)
