@@ -24,20 +24,17 @@ from engine.inspection.runs import RunFacts, facts_of, number_format, run_tokeni
 from engine.inspection.sample import molecule_asked
 from engine.lp_records import split_cleanup
 from engine.records import MoleculeVerdict
-from engine.store.entries import Entry, has_former_counts, without_samples
+from engine.store.entries import Entry, without_samples
 from engine.store.reports.importing import GROUP, rows_again
 from engine.store.sample_rows import Row, block_rows, sample_row, sums_of, tables_of
-from engine.store.schema import BLOCKS, REPORT_FILES, SAMPLES
+from engine.store.schema import BLOCKS, COUNTED_IN_TEXTS, REPORT_FILES, SAMPLES
 from engine.store.staging import added, rewrite_run
 from engine.store.store import UNREADABLE, Store
 from engine.text.blocks import RULES, CloseMass
 
 Counted = Iterator[tuple[Row, list[Row]]]
 """Samples with their blocks, as rows of the store."""
-COUNTS = (
-    "passes decodes clean blocks junk_letters junk_nonnumeric bad_blocks cut_blocks unverified_blocks misread_blocks "
-    "misread_most_ang"
-).split()
+COUNTS = (*COUNTED_IN_TEXTS, "misread_most_ang")
 """Columns of a run that are counted in its texts."""
 _SOME = "run_id = $run AND sample_id BETWEEN $first AND $last"
 _IDS = "SELECT sample_id FROM samples WHERE run_id = $run ORDER BY sample_id"
@@ -55,12 +52,22 @@ class Recounted:
     @property
     def words(self) -> str:
         counts = {name: ends for name, ends in self.changed.items() if name not in ("counted_by", "notes")}
-        return ", ".join(f"{name} {before} -> {after}" for name, (before, after) in counts.items()) or "the same counts"
+        each = (f"{name} {_known(before)} -> {_known(after)}" for name, (before, after) in counts.items())
+        return ", ".join(each) or "the same counts"
+
+
+def _known(value: Any) -> Any:
+    return "unknown" if value is None else value
 
 
 def former_runs(store: Store) -> list[Entry]:
-    """Those of the user's own store that can be counted again."""
-    return [entry for entry in store.listing().entries if entry.files is store.home and has_former_counts(entry)]
+    """Those of the user's own store that were not counted by today's rules, so that some counts are former or unknown:
+    an earlier version had no column for them."""
+    return [
+        entry
+        for entry in store.listing().entries
+        if entry.files is store.home and entry.row.get("counted_by") != RULES and BLOCKS.name in entry.sheet["tables"]
+    ]
 
 
 def recount_run(store: Store, run_id: str, continued: Mapping[tuple[int, int], str] | None = None) -> Recounted:

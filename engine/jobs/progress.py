@@ -65,7 +65,7 @@ class PartProgress:
     samples: int = 0
     done: int = 0
     passes: int = 0
-    decodes: int = 0
+    decodes: int | None = 0  # None: groups of an earlier version did not count it
     clean: int = 0
     bad_blocks: int = 0
     blocks: int = 0
@@ -102,7 +102,9 @@ class PartProgress:
     def words(self) -> str:
         left = f", {fixed(self.seconds_left, 0)} s left" if self.seconds_left is not None and self.work < 1 else ""
         counts = (("passed", self.passes), ("decode", self.decodes), ("clean", self.clean))
-        rates = ", ".join(f"{short_percent(count / max(self.done, 1))} {name}" for name, count in counts)
+        rates = ", ".join(
+            f"{short_percent(count / max(self.done, 1))} {name}" for name, count in counts if count is not None
+        )
         return f"{self.done}/{self.samples} samples, {fixed(self.samples_a_second, 1)} samples/s{left}, {rates}"
 
 

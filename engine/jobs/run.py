@@ -36,6 +36,7 @@ from engine.decode.scoring import Scored, score
 from engine.decode.steps import Event, StepObserver, Stop, Tap
 from engine.errors import DriftscopeError, EnrichedError, RunError
 from engine.inspection.conformers import references_of
+from engine.inspection.recount import recount_run
 from engine.jobs.plan import RunPlan, new_run_id, sampling_name
 from engine.jobs.progress import PartProgress
 from engine.lp_records import full_name, stored_lp
@@ -124,6 +125,7 @@ class RunState:
         self._limits = list(map(default_limit, heavy_atoms))
         self._expected = plan.plan.generations * sum(self._limits)
         self._sums: Counter[str] = Counter()  # of the finished groups
+        self._unknown: set[str] = set()  # sums that a group of an earlier version lacks
         self._began, self._written_here = time.perf_counter(), 0
         for group in staging.groups():
             self._finish(group)
@@ -152,13 +154,23 @@ class RunState:
             "checked_samples": sum(check["checked"] for check in resumed),
             "diverged_samples": sum(check["diverged"] for check in resumed),
         }
-        return self.staging.publish({**sample_rows.run_columns(totals(self.finished)), **columns})
+        entry = self.staging.publish({**sample_rows.run_columns(totals(self.finished)), **columns})
+        return entry if entry.row.get("counted_by") == RULES else self._counted(entry)
+
+    def _counted(self, entry: Entry) -> Entry:
+        """A run that an earlier version began, with all of its samples counted by today's rules. Where they cannot be
+        read, what that version did not count stays unknown."""
+        try:
+            return recount_run(Store(self.staging.files), entry.id).entry
+        except DriftscopeError as error:
+            self.notes.append(f"{error} Until then, counts that an earlier version did not have are unknown.")
+            return entry
 
     def now(self, more: Mapping[str, int] = {}) -> PartProgress:
         """``more``: sums of the finished samples of the current group."""
         sums = self._sums + Counter(more)
         part: dict[str, Any] = {name: self.staging.sheet["row"][name] for name in ("model_alias", "model_step", "lp")}
-        part |= {name: sums[name] for name in COUNTED[1:]}
+        part |= {name: None if name in self._unknown else sums[name] for name in COUNTED[1:]}
         part |= {"samples": self.samples, "done": sums["samples"], "work": sums["expected"] / self._expected}
         part |= {"written": self._written_here, "seconds": time.perf_counter() - self._began, "began": self._began_work}
         return PartProgress(self.part, self.parts, run_id=self.staging.id, **part)
@@ -169,6 +181,7 @@ class RunState:
 
     def _finish(self, group: Group) -> None:
         self.finished.append(group)
+        self._unknown.update(name for name in COUNTED if name not in group.sums)
         expected = self.plan.plan.generations * sum(self._limits[index] for index in self.indices_of(group))
         self._sums.update({**{name: int(group.sums.get(name, 0)) for name in COUNTED}, "expected": expected})
 

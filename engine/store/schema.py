@@ -475,4 +475,9 @@ _OF_TRACE = (TRACE_OPS, TRACE_TIMELINE, TRACE_GAPS, TRACE_MARKS, TRACE_STEPS, TR
 TRACE = Kind("traces", "trace_id", "trace", "trace.json", TRACES, _OF_TRACE)
 _PARTS = (REFERENCE_CONFORMERS, REFERENCE_OMISSIONS)
 REFERENCES = Kind("references", "reference_set", "set of references", "references.json", REFERENCE_SETS, _PARTS)
+COUNTED_IN_TEXTS = (
+    "passes decodes clean blocks junk_letters junk_nonnumeric bad_blocks cut_blocks unverified_blocks misread_blocks"
+).split()
+"""Columns of a run that count something in every text of it; an earlier version had some of them only."""
+
 KINDS: tuple[Kind, ...] = (RUN, LOGIT_LOG, TRACE, REFERENCES)

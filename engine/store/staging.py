@@ -29,14 +29,14 @@ from engine.errors import DriftscopeError, RunError, StoreError, TakenError, nea
 from engine.store.columns import VERSION, Kind
 from engine.store.entries import NAME, Entry, TableFile, entry_folder, parse_entry, sha256_of, write_part
 from engine.store.files import ASIDE, REMOVED, Files, alone, open_lock
-from engine.store.schema import RUN
+from engine.store.schema import COUNTED_IN_TEXTS, RUN
 
 log = logging.getLogger(__name__)
 
 SORT_MEMORY = "256MB"
 BATCH_ROWS = 2**16
 LITTLE: Any = {"batch_size": BATCH_ROWS, "batch_readahead": 1, "fragment_readahead": 1}
-GROUP_FILE = re.compile(r"group-(\d+-\d+)\.json")
+GROUP_FILE = re.compile(r"group-\d+-\d+\.json")
 PART_FILE = re.compile(rf"({'|'.join(table.name for table in RUN.tables)})(-[0-9a-f]{{8}})?\.parquet")
 NOTE_FILE = re.compile(r"told-\d+-\d+\.json")
 PEAKS = frozenset({"peak_memory_mb", "misread_most_ang"})
@@ -62,12 +62,19 @@ def totals(groups: Iterable[Group]) -> dict[str, float]:
 
 
 def added(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Without what is counted in each text where a part lacks it: an earlier version did not count it, so the total is
+    unknown, and no zero."""
     sums: dict[str, float] = {}
+    unknown: set[str] = set()
     for part in parts:
+        if "samples" in part:  # an import's first group is its file alone
+            unknown.update(name for name in COUNTED_IN_TEXTS if name not in part)
         for name, value in part.items():
             total = sums.get(name, 0)
             sums[name] = max(total, value) if name in PEAKS else total + value
-    return sums
+    if "misread_blocks" in unknown:
+        unknown.add("misread_most_ang")
+    return {name: value for name, value in sums.items() if name not in unknown}
 
 
 class Staging:
@@ -175,18 +182,22 @@ class Staging:
         sizes = self.files.sizes(self.folder)
         groups: list[Group] = []
         members: set[int] = set()
-        for file in sorted(sizes):
-            if (name := GROUP_FILE.fullmatch(file)) is None:
-                continue
-            with suppress(StoreError, ValueError, LookupError, TypeError):  # damaged: its samples are written again
-                sheet = self.files.read_object(f"{self.folder}/{file}")
-                sheet["sums"] |= sheet.get("peaks", {})  # as older versions wrote them
-                group = msgspec.convert({**sheet, "name": name[1]}, Group)
-                is_whole = all(sizes.get(part.file) == part.bytes for part in group.tables.values())
-                if is_whole and members.isdisjoint(group.members):
-                    members.update(group.members)
-                    groups.append(group)
+        for name in filter(GROUP_FILE.fullmatch, sorted(sizes)):
+            group = self._group(name, sizes)
+            if group is not None and members.isdisjoint(group.members):
+                members.update(group.members)
+                groups.append(group)
         return groups
+
+    def _group(self, name: str, sizes: Mapping[str, int]) -> Group | None:
+        """What this sheet tells of; None where it does not read, or a file is missing or of another size."""
+        with suppress(StoreError, ValueError, LookupError, TypeError):
+            sheet = self.files.read_object(f"{self.folder}/{name}")
+            sheet["sums"] |= sheet.get("peaks", {})  # as older versions wrote them
+            group = msgspec.convert({**sheet, "name": name[len("group-") : -len(".json")]}, Group)
+            if all(sizes.get(part.file) == part.bytes for part in group.tables.values()):
+                return group
+        return None
 
     def add(
         self,
@@ -232,16 +243,21 @@ class Staging:
         return entry
 
     def drop_damaged(self) -> list[str]:
-        """Take away the groups of which a file has other bytes than were written: their samples are to be written
-        again. Their names; every byte is read."""
+        """Take away the groups of which a file is missing or has other bytes than were written, or the sheet does not
+        read: their samples are to be written again. Their names; every byte is read."""
+        sizes = self.files.sizes(self.folder)
         damaged = []
-        for group in self.groups():
+        for sheet in filter(GROUP_FILE.fullmatch, sorted(sizes)):
             try:
-                for part in group.tables.values():
+                group = self._group(sheet, sizes)
+                is_whole = group is not None
+                for part in group.tables.values() if group else ():
                     self.path_of(part)
             except (StoreError, OSError):
-                damaged.append(group.name)
-                self.files.remove(f"{self.folder}/group-{group.name}.json")
+                is_whole = False
+            if not is_whole:
+                damaged.append(sheet[len("group-") : -len(".json")])
+                self.files.remove(f"{self.folder}/{sheet}")
         return damaged
 
     def abandon(self) -> None:

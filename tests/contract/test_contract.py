@@ -90,7 +90,7 @@ ASSUMED = {1: "rmsd references no, judge no, strain no", 2: "rmsd references no"
 
 def test_a_stopped_run_of_each_earlier_version_is_resumed(tmp_path: Path) -> None:
     """`stopped_runs.tar.gz` has runs that the code of then began, killed after their second group. The bug: a KeyError
-    where the threads of a run are shown."""
+    where the threads of a run are shown; and the first version did not count what decodes, which came out as a no."""
     stores = [unpacked("stopped_runs", tmp_path) / f"v{version}" for version in range(1, 7)]
     runs = [(store, path.name) for store in stores for path in sorted((store / "staging").iterdir())]
     calls = [("run", "--resume", run_id, "--store", str(store)) for store, run_id in runs]
@@ -98,7 +98,11 @@ def test_a_stopped_run_of_each_earlier_version_is_resumed(tmp_path: Path) -> Non
         version = int(store.name[1:])
         (note,) = [line for line in done.err.splitlines() if f"(schema version {version})" in line]
         assert done.code == 0 and ASSUMED.get(version, "descriptors plain, bos no") in note, done
-        assert json.loads((store / f"runs/run_id={run_id}/run.json").read_text("utf-8"))["row"]["samples"] == 6
+        row = json.loads((store / f"runs/run_id={run_id}/run.json").read_text("utf-8"))["row"]
+        assert row["samples"] == 6 and row["decodes"] >= row["clean"]
+        sql = f"SELECT count(decodes) AS known, sum(decodes::INT) AS decodes FROM samples WHERE run_id = '{run_id}'"
+        (counted,) = engine("sql", sql, "--json", store=store).document
+        assert counted == {"known": 6, "decodes": row["decodes"]}
 
 
 def test_nothing_here_imports_the_product() -> None:

@@ -89,6 +89,15 @@ def test_where_the_model_closes_its_blocks_the_rules_agree(own: Store) -> None:
     assert not has_former_counts(entry) and run_names([entry]) == {EXACT: "exact"}
 
 
+def test_what_an_earlier_version_had_no_column_for_is_unknown_until_it_is_counted(own: Store) -> None:
+    rows = [row | {"decodes": None} for row in own.entry(EXACT).read(SAMPLES.name).to_pylist()]
+    former = rewrite_run(own.entry(EXACT), {SAMPLES.name: SAMPLES.rows(rows)}, {"decodes": None, "counted_by": None})
+    assert former_runs(own) == [former] and not has_former_counts(former)
+    again = recount_run(own, EXACT)
+    assert again.words == "decodes unknown -> 64" and former_runs(own) == []
+    assert all(again.entry.read(SAMPLES.name)["decodes"].to_pylist())
+
+
 def test_a_continuation_that_is_stored_decides_and_is_kept(own: Store) -> None:
     blocks = own.entry(JUNK).read(BLOCKS.name).to_pylist()
     before = own.entry(JUNK).row["cut_blocks"]

@@ -132,21 +132,40 @@ def test_samples_that_come_out_otherwise_are_counted_and_told(folder: Path, tmp_
 
 
 @pytest.mark.parametrize(
-    "damage", [lambda content: content[:-7], lambda content: content[:9] + bytes(9) + content[18:]]
+    ("files", "damage"),
+    [
+        ("samples-*.parquet", lambda content: content[:-7]),
+        ("samples-*.parquet", lambda content: content[:9] + bytes(9) + content[18:]),
+        ("group-*.json", lambda content: content[:-7]),
+    ],
 )
 def test_a_group_that_is_damaged_is_written_anew(
-    folder: Path, tmp_path: Path, damage: Callable[[bytes], bytes]
+    folder: Path, tmp_path: Path, files: str, damage: Callable[[bytes], bytes]
 ) -> None:
-    """The bug: other bytes of the same number were seen when all other groups had been written."""
+    """The bugs: other bytes of the same number were seen when all other groups had been written; a shorter file, or a
+    damaged sheet, led to the same without a word."""
     whole = content(finished(started(tmp_path / "a", folder, 4)))
     run = started(tmp_path / "b", folder, 4)
     list(run.progress())
     run.staging.release()
-    (damaged, *_) = sorted((tmp_path / "b" / "staging" / run.staging.id).glob("samples-*.parquet"))
+    (damaged, *_) = sorted((tmp_path / "b" / "staging" / run.staging.id).glob(files))
     damaged.write_bytes(damage(damaged.read_bytes()))
     again = resumed(run.staging.files, None, run.staging.id)
     assert isinstance(again, Run) and len(again.left()) == 1
-    assert content(finished(again)) == whole
+    note = "group 0000-00000 is damaged: its samples are written again"
+    assert again.notes == [note]
+    entry = finished(again)
+    assert content(entry) == whole and note in entry.row["notes"]
+
+
+def test_progress_has_no_share_that_an_earlier_version_did_not_count(folder: Path, tmp_path: Path) -> None:
+    run = started(tmp_path, folder, 4)
+    stopped(run)
+    (path,) = (tmp_path / "staging" / run.staging.id).glob("group-*.json")
+    group = json.loads(path.read_text("utf-8"))
+    path.write_text(json.dumps(group | {"sums": {k: v for k, v in group["sums"].items() if k != "decodes"}}), "utf-8")
+    now = opened(run.staging, run.loaded).now()
+    assert now.decodes is None and "decode" not in now.words() and "clean" in now.words()
 
 
 def test_a_run_that_was_removed_ends_at_its_next_group_and_does_not_come_back(folder: Path, tmp_path: Path) -> None:

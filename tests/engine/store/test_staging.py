@@ -31,6 +31,7 @@ from engine.store.files import Files
 from engine.store.sample_rows import run_columns, verdict_row, verdict_sums
 from engine.store.schema import RUN, SAMPLES, STEPS
 from engine.store.staging import (
+    Group,
     Staging,
     Unfinished,
     abandon,
@@ -127,6 +128,13 @@ def test_sums_add_up_and_peaks_are_the_highest(store: Store) -> None:
     staging.add({}, [2])
     assert totals(staging.groups()) == {"samples": 3, "wall_s": 0.5, "tokens": 7, "peak_memory_mb": 9.0}
     assert totals([]) == {}
+
+
+def test_what_the_groups_of_an_earlier_version_did_not_count_is_unknown() -> None:
+    """The bug: they counted as zero, so that fewer samples decoded than were clean."""
+    now = {"samples": 4, "clean": 4, "decodes": 4, "misread_blocks": 1, "misread_most_ang": 2.5, "rmsd_samples": 3}
+    groups = [Group(str(n), (), {}, sums) for n, sums in enumerate(({"samples": 2, "clean": 2}, dict(now)))]
+    assert totals(groups) == {"samples": 6, "clean": 6, "rmsd_samples": 3}
 
 
 def test_a_row_without_its_key_is_not_written(store: Store) -> None:
