@@ -477,7 +477,7 @@ def claims(
     save_all: bool = cli.option(False, "re-check all claims, and save the verdicts in data/claims/", "--save"),
 ) -> int:
     """the reports' claims, each checked now"""
-    from engine.evidence.claims import load_claims
+    from engine.evidence.claims import load_claims, with_speed
     from engine.evidence.verdicts import FILE, document, judge, judge_all, save
 
     every = {claim.id: claim for claim in load_claims()}
@@ -492,7 +492,8 @@ def claims(
     rows = [document(claim, judged) for claim, judged in pairs if verdict in (None, judged.verdict)]
     if io.is_json:
         return cli.emit_json(rows)
-    for part in rows if ids else [rows]:
+    read = list(map(with_speed, rows))
+    for part in read if ids else [read]:
         io.show(part, "" if ids else "id section verdict reported measured unit subject")
     counted = Counter(row["verdict"] for row in rows)
     cli.note(f"{len(rows)} claims: {', '.join(f'{count} {name}' for name, count in counted.most_common())}")

@@ -39,6 +39,11 @@ def to_digits(value: float, digits: int) -> float:
     return rounded(value, digits - 1 - Decimal(value).adjusted()) if math.isfinite(value) else value
 
 
+def three_digits(value: float) -> float:
+    """The figure that ``number`` writes, for a table whose browser writes it: ``0.175``, ``1.23``, ``1234``."""
+    return rounded(value, max(0, 2 - Decimal(value).adjusted())) if math.isfinite(value) else value
+
+
 def fixed(value: float, decimals: int) -> str:
     """``1,234.50``, ``−0.25``"""
     return f"{rounded(value, decimals):,.{decimals}f}".replace("-", "−")

@@ -264,6 +264,8 @@ def ratio_words(row: Mapping[str, Any], measure: Measure) -> str:
     words = speed if measure.is_time else times
     if ratio is None:
         return sign
+    if measure.is_time and row["mark"] in ("unknown", "same"):
+        return pace_words(ratio, row["mark"])  # "as fast ?" would ask
     if low is None or high is None or row["mark"] == "same":
         return f"{words(ratio)} {sign}".strip()
     text = speed(ratio, (low, high)) if measure.is_time else f"{times(ratio)} ({span(low, high)})"

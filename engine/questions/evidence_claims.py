@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode
 
 from engine.errors import FileError, nearest, one_line, shown
 from engine.evidence.checks import VERDICTS
-from engine.evidence.claims import REPORTS, Claim, load_claims, pretty
+from engine.evidence.claims import REPORTS, SPEEDS, Claim, figure_words, load_claims, with_speed
 from engine.evidence.verdicts import FILE, Verdict, document, load
 from engine.models.loading import sized
 from engine.questions.question import Column, Of, Option, Options, Tables, answer_text, rows_table
@@ -64,8 +64,8 @@ def judged() -> list[tuple[Claim, Verdict]]:
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     chosen = []
     for claim, verdict in judged():
-        row = document(claim, verdict) | {"also": "; ".join(claim.also), "statement": one_line(claim.statement)}
-        row["measured"] = figure_here(verdict)
+        row = with_speed(document(claim, verdict))
+        row |= {"also": "; ".join(claim.also), "statement": one_line(claim.statement), "measured": figure_here(verdict)}
         sql = urlencode({"sql": verdict.query.partition(" -- ")[0], "view": "SQL"})
         row["sql"] = sql if verdict.source == "store" and len(sql) <= MOST_LINK else None
         text = claim.check.get("text") if claim.check["by"] == "tokens" else None
@@ -87,21 +87,23 @@ def is_chosen(claim: Claim, verdict: Verdict, row: Mapping[str, Any], options: O
 
 
 def figure_here(verdict: Verdict) -> str:
-    """Nothing where it is another report's."""
-    return "" if verdict.measured is None or verdict.source == "reports" else pretty(verdict.measured)
+    """Nothing where it is another report's; without its unit, which has a column, but a speed's."""
+    if verdict.measured is None or verdict.source == "reports":
+        return ""
+    return figure_words(verdict.measured, verdict.unit if verdict.unit in SPEEDS else "")
 
 
 def second_figure(claim: Claim, verdict: Verdict) -> str:
     """With where it comes from: ``here: 48.2 s``, or where two reports differ ``report 002: 3.8 %``."""
     if verdict.measured is None:
         return ""
-    source, figure = "here", pretty(verdict.measured)
+    source, figure = "here", figure_words(verdict.measured, verdict.unit)
     if verdict.source == "reports":
         other = next(other for other in load_claims() if other.id == claim.check["other"])
-        source, figure = f"report {other.report}", other.reported
+        source, figure = f"report {other.report}", f"{other.reported} {verdict.unit}".strip()
     elif verdict.source == "arithmetic":
         source = "from the reports' figures"
-    return f"{source}: {figure} {verdict.unit}".strip()
+    return f"{source}: {figure}"
 
 
 def answer(tables: Tables, options: Options) -> str:

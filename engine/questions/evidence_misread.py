@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.figures.words import counted, fixed, percent
+from engine.comparing.measures import run_names
+from engine.figures.words import angstrom, counted, percent
 from engine.inspection.conformers import misread_of
 from engine.questions.question import Column, Of, Options, Tables, rows_table
 from engine.store.entries import Entry
@@ -19,7 +20,8 @@ TITLE = "Which numbers does the group's reader misread?"
 OF = Of("run", least=0, most=0)
 OPTIONS = ()
 COLUMNS = {
-    "run_id": Column(is_hidden=True),
+    "name": Column("run", is_pinned=True),
+    **dict.fromkeys(("run_id", "model", "lp"), Column(is_hidden=True)),
     "misread": Column("misread blocks", help="Over 0.01 Å off, or taken from no number"),
     "blocks": Column("of blocks"),
     "most_ang": Column("farthest", "Å"),
@@ -37,7 +39,12 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     damaged = (entry for entry in store.listing().entries if entry.row.get("bad_blocks") and BLOCKS.name in entry.parts)
     every = (misread_of(store, entry) for entry in damaged if entry.row.get("misread_blocks") != 0)
     rows = sorted((row for row in every if row["misread"]), key=lambda row: -row["misread"] / row["blocks"])
-    return {"main": rows_table(rows, ["model", "lp", "origin", "misread", "blocks", "most_ang", "text", "run_id"])}
+    misread = {row["run_id"] for row in rows}
+    names = run_names([entry for entry in store.listing().entries if entry.id in misread])
+    rows = [{"name": names[row["run_id"]], **row} for row in rows]
+    return {
+        "main": rows_table(rows, ["name", "origin", "misread", "blocks", "most_ang", "text", "model", "lp", "run_id"])
+    }
 
 
 def answer(tables: Tables, options: Options) -> str:
@@ -49,5 +56,5 @@ def answer(tables: Tables, options: Options) -> str:
     words = f"In {counted(worst['misread'], 'block')} of {worst['blocks']:,} ({share}) of {worst['model']}'s run under "
     words += f"{worst['lp']}, the group's reader puts the atom elsewhere than the text says"
     return words + (
-        "." if worst["most_ang"] is None else f", by up to {fixed(worst['most_ang'], 2)} Å: “<{worst['text']}>”."
+        "." if worst["most_ang"] is None else f", by up to {angstrom(worst['most_ang'])}: “<{worst['text']}>”."
     )

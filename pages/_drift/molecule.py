@@ -15,7 +15,7 @@ from rdkit.Chem import Mol
 from engine.chem.drawing import draw_svg
 from engine.chem.verdict import LOADED, strain_words
 from engine.errors import DriftscopeError
-from engine.figures.words import counted, fixed, percent, signed
+from engine.figures.words import angstrom, counted, percent, signed
 from engine.inspection.conformers import GroupShape
 from engine.inspection.runs import runs_with_samples
 from engine.inspection.sample import BlockEstimate, Inspected
@@ -255,10 +255,6 @@ def _shape(inspection: Inspected, of_atom: Blocks, on_top: Mol | None) -> None:
     if inspection.conformer is None:
         st.info(escaped(inspection.why_no_conformer), icon=":material/view_in_ar:", title="No conformer to show")
         return
-    read = f"{inspection.conformer.GetNumAtoms()} of {inspection.molecule.atoms} atoms, read leniently"
-    conformers = max((block["conformer"] for block in inspection.blocks), default=1)
-    whole = "The generated conformer" if conformers < 2 else f"Conformer 1 of {conformers} in this answer"
-    caption = read if inspection.why_no_conformer else whole
     view3d(
         inspection.conformer,
         key=SHAPE,
@@ -267,9 +263,21 @@ def _shape(inspection: Inspected, of_atom: Blocks, on_top: Mol | None) -> None:
         atoms=inspection.conformer_atoms,
         names=_names(inspection, of_atom),
         marks=atom_faults(inspection.sample, of_atom.values(), only=1),
-        caption=caption if on_top is None else f"{caption}; grey: the same text by the group's reader",
+        caption=_shape_caption(inspection, on_top),
         height=VIEW_HEIGHT,
     )
+
+
+def _shape_caption(inspection: Inspected, on_top: Mol | None) -> str:
+    """One line of a narrow view: a second conformer in it leaves room for few words on the first."""
+    conformers = max((block["conformer"] for block in inspection.blocks), default=1)
+    if inspection.conformer is not None and inspection.why_no_conformer:
+        words, more = f"{inspection.conformer.GetNumAtoms()} of {inspection.molecule.atoms} atoms", " readable"
+    elif conformers < 2:
+        words, more = "Generated conformer", ""
+    else:
+        words, more = f"Conformer 1 of {conformers}", " in this answer"
+    return f"{words}{more}" if on_top is None else f"{words}; grey: group's reader"
 
 
 def _readers(inspection: Inspected) -> None:
@@ -293,7 +301,7 @@ def _group_words(inspection: Inspected, group: GroupShape) -> str:
         return f"{count}, which state no three numbers."
     atom = blocks[group.farthest]["atom"]
     name = f"atom {atom}" if atom is not None and atom >= 0 else f"block {group.farthest}"
-    return f"{count}: {name} by {fixed(group.misread[group.farthest], 2)} Å, the most."
+    return f"{count}: {name} by {angstrom(group.misread[group.farthest])}, the most."
 
 
 def _rows(
@@ -420,7 +428,7 @@ def _badges(inspection: Inspected) -> None:
         (tokens_words(sample), "gray", None),
         (f"{forced} forced" if forced else "", "gray", None),
         (f"redrawn {counted(redrawn, 'time')}" if redrawn else "", "gray", None),
-        (f"RMSD {fixed(sample['rmsd_ang'], 2)} Å to {against}" if sample["rmsd_ang"] is not None else "", "gray", None),
+        (f"RMSD {angstrom(sample['rmsd_ang'])} to {against}" if sample["rmsd_ang"] is not None else "", "gray", None),
         (f"strain {strain}" if strain else "", "gray", None),
     ]
     with st.container(horizontal=True, gap="small", key="facts"):

@@ -22,6 +22,7 @@ from pages._drift import files, state
 from pages._drift import molecule as drift_molecule
 from pages._drift.state import Spot
 from pages._kit.card import card
+from pages._kit.picker import figure_cell, figure_column, share_cell, share_column
 from pages._shared.errors import error_markdown, escaped
 from pages._shared.inspected import inspected
 from pages._shared.managing import tasks
@@ -34,6 +35,7 @@ from pages._shared.theme import DARK, palette
 from pages._shared.words import visible_text
 
 KEY, FOLD = "drift_molecules", "molecules_open"
+FIGURES = ("lost_ang", "rmsd_ang", "strain_kcal", "strain_kcal_per_atom")
 ROWS_PER_PAGE = 10  # all in sight: a table that scrolls would take the page's wheel
 ROW_HEIGHT = 66  # from 65 on, Streamlit lets texts wrap
 EVERYTHING = 10_000_000
@@ -238,7 +240,8 @@ def _row(sample: Mapping[str, Any], differing: Sequence[str]) -> dict[str, Any]:
         "verdict": drift_molecule.rule_words(sample),
         "drifts": [0 if drift is None else drift for drift in sample["drifts"]],
         "checks": checks_words(sample),
-        "forced_share": None if sample["forced_share"] is None else 100 * sample["forced_share"],
+        "forced_share": share_cell(sample["forced_share"]),
+        **{name: figure_cell(sample[name]) for name in FIGURES},
         "smiles": visible_text(sample["smiles"]),
     }
 
@@ -283,20 +286,15 @@ def _columns(table: pa.Table, runs: Sequence[RunFacts], *, has_several: bool) ->
         **({} if is_hypothetical else drift),
         "checks": text("in 3D", width=wide["checks"], help="Its verdict: right in 3D, or the checks that it fails"),
         "decodes": config.CheckboxColumn("decodes", width=62, help=RULE_HELP["decodes"]),
-        "lost_ang": number(
-            "off by (Å)",
-            width=70,
-            format="%.2f",
-            help="How far damage puts its atoms off, added up; an estimate of cuts",
-        ),
+        "lost_ang": figure_column("off by (Å)", 70, "How far damage puts its atoms off, added up; an estimate of cuts"),
         "redrawn_blocks": number(
             "redrawn", width=70, help="How often the guard found a block wrong and had it drawn again"
         ),
         "tokens": number("tokens", width=56),
-        "rmsd_ang": number("RMSD (Å)", width=70, help=f"Heavy atoms, to the nearest of: {against}", format="%.2f"),
-        "strain_kcal": number("strain (kcal/mol)", width=70, help="Energy above the relaxed conformer", format="%.1f"),
-        "strain_kcal_per_atom": number("per heavy atom", width=70, help="Strain per heavy atom", format="%.2f"),
-        "forced_share": number("forced", width=64, help="Tokens that the LP forced", format="%.0f %%"),
+        "rmsd_ang": figure_column("RMSD (Å)", 70, f"Heavy atoms, to the nearest of: {against}"),
+        "strain_kcal": figure_column("strain (kcal/mol)", 70, "Energy above the relaxed conformer"),
+        "strain_kcal_per_atom": figure_column("per heavy atom", 70, "Strain per heavy atom"),
+        "forced_share": share_column("forced", 64, "Tokens that the LP forced"),
         "smiles": text("SMILES", width=220),
         "sample_id": number("sample", width=62),
         **drift,

@@ -11,7 +11,7 @@ import pyarrow as pa
 import streamlit as st
 
 from engine.errors import one_line
-from engine.figures.words import capitalised, rounded, to_digits
+from engine.figures.words import capitalised, rounded, three_digits, to_digits
 from engine.jobs.commands import task_queue
 from engine.models.devices import spare_cores
 from engine.questions import ask, choices_of, entries_of, question_of
@@ -39,6 +39,8 @@ FORMATS: Mapping[str, tuple[str, Callable[[float], float]]] = {
 }
 """By unit, how the browser writes a figure, and the figure that it gets: rounded here, so that it has nothing left to
 round its own way. Files have all digits."""
+THREE_DIGITS = ("%.10g", three_digits)
+"""Of any other unit."""
 AS_BUTTONS, MOST_BUTTON_CHARS = 3, 90  # more choices, or longer ones, are a list
 PICTURE = ["toImage"]
 ZOOM = ["pan2d", "zoom2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]
@@ -196,7 +198,7 @@ def show_table(key: str, table: pa.Table, columns: Mapping[str, Column]) -> None
             values = [None if value is None else f"{column.page}?{value}" for value in values]
             config[name] = st.column_config.LinkColumn(words, help=about, display_text=r"([^=]+)$")
         elif any(isinstance(value, float) for value in values):
-            form, shown_value = FORMATS.get(column.unit, ("%.4g", lambda value: to_digits(value, 4)))
+            form, shown_value = FORMATS.get(column.unit, THREE_DIGITS)
             values = [None if value is None else shown_value(value) for value in values]
             config[name] = st.column_config.NumberColumn(words, help=about, format=form)
         else:

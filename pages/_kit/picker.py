@@ -19,6 +19,7 @@ from engine.figures.words import capitalised, counted, listed, shortened
 from engine.records import RULE_HELP
 from engine.store.columns import Kind
 from engine.store.entries import Entry, StoreListing, came_at, is_profiled, label_words, run_value
+from pages._kit.card import FORMATS, THREE_DIGITS
 from pages._kit.chart import entry_colour
 from pages._shared.components.address import put_quietly
 from pages._shared.errors import escaped
@@ -318,9 +319,29 @@ def values_of(cell: Any) -> Sequence[Any]:
 # --- columns ----------------------------------------------------------------------------------------------------------
 
 
+def share_cell(share: float | None) -> float | None:
+    """In per cent, rounded as everywhere."""
+    return None if share is None else FORMATS["%"][1](share)
+
+
+def figure_cell(value: float | None) -> float | None:
+    return None if value is None else THREE_DIGITS[1](value)
+
+
 def rate_column(label: str, help_: str, color: str | None = None) -> Any:
-    """Of shares from 0 to 1."""
-    return st.column_config.ProgressColumn(label, width=92, help=help_, format="percent", color=color)
+    """Of a ``share_cell``, as a bar too."""
+    form, most = FORMATS["%"][0], 100.0
+    return st.column_config.ProgressColumn(label, width=92, help=help_, format=form, max_value=most, color=color)
+
+
+def share_column(label: str, width: int, help_: str) -> Any:
+    """Of a ``share_cell``."""
+    return st.column_config.NumberColumn(label, width=width, help=help_, format=FORMATS["%"][0])
+
+
+def figure_column(label: str, width: int, help_: str = "") -> Any:
+    """Of a ``figure_cell``."""
+    return st.column_config.NumberColumn(label, width=width, help=help_ or None, format=THREE_DIGITS[0])
 
 
 def origin_column() -> Any:
@@ -340,19 +361,19 @@ def run_cells(entry: Entry) -> Row:
         "model": model_words(entry),
         "lp": lp_words(entry),
         LABEL: label_words(entry),
-        "usable": figure(entry, "usable_rate"),
-        "s": figure(entry, "wall_s_a_sample"),
+        "usable": share_cell(figure(entry, "usable_rate")),
+        "s": figure_cell(figure(entry, "wall_s_a_sample")),
         "run": entry.id,
         "samples": row.get("samples"),
-        "clean": figure(entry, "clean_rate"),
-        "pass": figure(entry, "pass_rate"),
-        "decodes": figure(entry, "decodes_rate"),
-        "not numeric": figure(entry, counted_by),
-        "cut": figure(entry, "cut_share"),
+        "clean": share_cell(figure(entry, "clean_rate")),
+        "pass": share_cell(figure(entry, "pass_rate")),
+        "decodes": share_cell(figure(entry, "decodes_rate")),
+        "not numeric": share_cell(figure(entry, counted_by)),
+        "cut": share_cell(figure(entry, "cut_share")),
         "origin": row["origin"],
-        "ms": figure(entry, "ms_a_token"),
+        "ms": figure_cell(figure(entry, "ms_a_token")),
         "profiler": "profiled" if is_profiled(entry) else None,
-        "tokens": figure(entry, "tokens_a_sample"),
+        "tokens": figure_cell(figure(entry, "tokens_a_sample")),
         **{name: run_value(entry, name) for name in ("tokenizer", "sampling")},
         "batch": row.get("batch_size"),
         "device": f"{row['device']}, {counted(threads, 'thread')}" if threads else row.get("device") or "",
@@ -368,18 +389,18 @@ def run_columns() -> Mapping[str, Any]:
         "lp": config.TextColumn("LP", width=104),
         LABEL: config.TextColumn("label", width=160, help="Its own name, else the file that it was imported from"),
         "usable": rate_column("usable", "Of judged answers: clean, stereo right, geometry right", "green"),
-        "s": config.NumberColumn("s / sample", width=76, help="Wall time over samples", format="%.3f"),
+        "s": figure_column("s / sample", 76, "Wall time over samples"),
         "run": config.TextColumn("run", width=180),
         "samples": config.NumberColumn("samples", width=66, format="localized"),
         "clean": rate_column("clean", RULE_HELP["clean"], "green"),
         "pass": rate_column("pass", RULE_HELP["passed"]),
         "decodes": rate_column("decodes", RULE_HELP["decodes"]),
-        "not numeric": config.NumberColumn(width=82, help=junk, format="percent"),
-        "cut": config.NumberColumn("cut", width=62, help="Blocks closed inside their numbers", format="percent"),
+        "not numeric": share_column("not numeric", 82, junk),
+        "cut": share_column("cut", 62, "Blocks closed inside their numbers"),
         "origin": origin_column(),
-        "ms": config.NumberColumn("ms / token", width=76, format="%.3f"),
+        "ms": figure_column("ms / token", 76),
         "profiler": config.TextColumn("profiler", width=66, help="Its times are the profiler's too: no ratio of them"),
-        "tokens": config.NumberColumn("tokens / sample", width=104, format="%.0f"),
+        "tokens": figure_column("tokens / sample", 104),
         "tokenizer": config.TextColumn("tokenizer", width=80),
         "sampling": config.TextColumn("sampling", width=80),
         "batch": config.NumberColumn("batch", width=54),

@@ -8,7 +8,7 @@ from rdkit import Chem
 
 from engine.chem.rmsd import nearest, superpose
 from engine.errors import DriftscopeError
-from engine.figures.words import fixed
+from engine.figures.words import angstrom
 from engine.inspection.conformers import references_of
 from engine.inspection.sample import Inspected
 from engine.jobs.lane import REFERENCE_S
@@ -89,7 +89,7 @@ def _nearest(seen: Inspected) -> tuple[Chem.Mol | None, str]:
         return None, "No reference: only part of the molecule can be read."
     if seen.sample["rmsd_ang"] is not None:
         return moved, ""
-    distance = f"**{fixed(distance_ang, 2)} Å**"
+    distance = f"**{angstrom(distance_ang)}**"
     if seen.why_no_conformer:
         return moved, f"RMSD of the readable part {distance}. The run has none: the strict reader refuses the text."
     return moved, f"RMSD {distance}"

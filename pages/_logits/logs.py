@@ -19,7 +19,7 @@ from engine.lp_records import LPS
 from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
-from pages._kit.picker import Picker, origin_column, rate_column
+from pages._kit.picker import Picker, origin_column, rate_column, share_cell
 from pages._shared.errors import escaped
 from pages._shared.links import address_button, logits_address
 from pages._shared.managing import entries as managing
@@ -40,8 +40,8 @@ def _cells(entry: Entry) -> dict[str, Any]:
     return {name: row.get(name) for name in COLUMNS} | {
         "precision": precision_name(row.get("precision")),
         "values": row["values_logged"],
-        "flagged": quotient(row.get("flagged_entries"), row["entries"]),
-        "report": quotient(row.get("garbage_entries"), row["entries"]),
+        "flagged": share_cell(quotient(row.get("flagged_entries"), row["entries"])),
+        "report": share_cell(quotient(row.get("garbage_entries"), row["entries"])),
         "cause": cause_words(row) if has_values(entry) else "its values are missing or damaged",
     }
 

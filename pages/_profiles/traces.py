@@ -15,7 +15,7 @@ from engine.profile.ingest import FILES, remove_trace
 from engine.store.entries import Entry, entry_names, model_name
 from engine.store.schema import TRACE
 from engine.store.store import Store
-from pages._kit.picker import Picker, origin_column, time_column
+from pages._kit.picker import Picker, figure_cell, figure_column, origin_column, share_cell, share_column, time_column
 from pages._shared.choices import by_name
 from pages._shared.errors import escaped
 from pages._shared.links import address_button, compare_address, inspector_address
@@ -49,9 +49,9 @@ def _cells(entry: Entry, runs: Mapping[str, Mapping[str, Any]]) -> dict[str, Any
         "label": row.get("label") or row.get("source"),
         "lp": lp,
         "device": row.get("device") or ("CPU" if is_on_cpu else None),
-        "span": quotient(row.get("span_us"), 1000),
-        "work": quotient(row.get("device_us"), 1000),
-        "idle": None if busy is None or idle is None else quotient(idle, busy + idle),
+        "span": figure_cell(quotient(row.get("span_us"), 1000)),
+        "work": figure_cell(quotient(row.get("device_us"), 1000)),
+        "idle": None if busy is None or idle is None else share_cell(quotient(idle, busy + idle)),
         "passes": row.get("forward_passes"),
         **{name: row.get(name) for name in ("origin", "tokens", "events", "form")},
         "model": model,
@@ -70,9 +70,9 @@ COLUMNS = {
     "lp": TEXT("LP", width=120, help="Of its run"),
     "device": TEXT("device", width=88),
     "events": NUMBER("events", width=80, help="With a duration"),
-    "span": NUMBER("span ms", width=80, format="%.1f", help="First event to last"),
-    "work": NUMBER("device ms", width=80, format="%.1f", help="Work of devices, added up"),
-    "idle": NUMBER("idle", width=62, format="percent", help=IDLE),
+    "span": figure_column("span ms", 80, "First event to last"),
+    "work": figure_column("device ms", 80, "Work of devices, added up"),
+    "idle": share_column("idle", 62, IDLE),
     "tokens": NUMBER("tokens", width=70, help="That it covers"),
     "passes": NUMBER("passes", width=66, help="Forward passes that it covers"),
     "made": time_column(),

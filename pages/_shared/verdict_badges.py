@@ -10,7 +10,7 @@ from typing import Any, Literal
 import streamlit as st
 
 from engine.chem.verdict import NOT_JUDGED, check_words, is_stereo_judged, strain_words
-from engine.figures.words import counted, fixed, listed, shortened
+from engine.figures.words import angstrom, counted, listed, shortened
 from engine.inspection.tries import WEIGHED, ThrownText
 from engine.records import RULES_HELP
 from pages._shared.errors import escaped
@@ -46,7 +46,7 @@ def molecule_badges(sample: Mapping[str, Any]) -> None:
         _badge(stereo if is_stereo_judged(sample) else "stereo not judged", sample["stereo_right"])
         _badge(_GEOMETRY[sample["geometry_right"]], sample["geometry_right"])
     if sample.get("rmsd_ang") is not None:
-        _badge(f"RMSD {fixed(sample['rmsd_ang'], 2)} Å", None)
+        _badge(f"RMSD {angstrom(sample['rmsd_ang'])}", None)
     if words := strain_words(sample):  # lanes are narrow, and a badge has one line
         first, _, rest = words.partition("; ")
         _badge(f"strain {first}", None, help=rest or None)

@@ -251,7 +251,7 @@ def test_a_wrong_molecule_is_found_named_and_shown() -> None:
     app = opened(run=EXACT, sample="0")
     assert f"heavy atoms move {row['strain_moved_ang']:.2f} Å" in words(app)
     of_row = molecules_of(app).set_index("sample_id").loc[0]
-    assert of_row["strain_kcal"] == pytest.approx(row["strain_kcal"]) and "stereo" in of_row["checks"]
+    assert of_row["strain_kcal"] == pytest.approx(row["strain_kcal"], rel=0.005) and "stereo" in of_row["checks"]
     (more,) = [fold for fold in app.get("popover") if "3 more checks failed" in str(fold.proto)]
     assert len(more.button) == len(row["failed"]) - 1 == 3
     first = app.button(key="failed-0")
@@ -298,6 +298,8 @@ def test_the_group_readers_conformer_is_measured_offered_and_downloaded() -> Non
     for run, sample in ((WITH_JUNK, REFUSED), (EXACT, 0)):  # refused, and whole: one conformer
         assert not other_reader(opened(run=run, sample=str(sample)))
     other_reader(off)[0].set_value(True).run()
+    caption = re.search(r'"caption": "([^"]*grey[^"]*)"', off.get("iframe")[0].proto.srcdoc)
+    assert caption is not None and len(caption[1]) <= 37, "more is clipped in a window of 1,000 px"
     assert query(off, OTHER_READER) == "true" and len(frames_of(off)[0].models) == 2
     inspection = inspect_sample(DEMO_STORE, WITH_JUNK, MISREAD)
     record = files.sdf_of_one(inspection, by_group=True)

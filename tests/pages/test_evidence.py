@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.questions import ask
+from tests.cli import run
 from tests.engine.inspection.made import DEMO_STORE
 from tests.pages.apps import opened, table, words
 
@@ -37,6 +38,15 @@ def test_a_figure_says_whose_it_is_in_three_digits_and_a_command_is_code() -> No
     assert code in shown.replace("\u00a0", " ")
     rows = {row["claim_id"]: row for row in ask(DEMO_STORE, "evidence_claims", []).tables["main"].to_pylist()}
     assert (rows["000-junk-share"]["measured"], rows["005-mismatch-share"]["measured"]) == ("", "0.174")
+
+
+def test_a_speed_is_told_in_one_direction() -> None:
+    """24.0 s with the LP and 25.3 s without: in the table, of one claim, and in a terminal; JSON has the ratio."""
+    rows = {row["claim_id"]: row for row in ask(DEMO_STORE, "evidence_claims", []).tables["main"].to_pylist()}
+    assert (rows["000-qwen-slower"]["measured"], rows["000-qwen-slower"]["unit"]) == ("1.05× faster", "")
+    assert rows["002-cannot-be-faster"]["measured"] == "4.40× faster"
+    assert "here: 1.05× faster" in ask(DEMO_STORE, "evidence_claims", [], {"claim": "000-qwen-slower"}).answer
+    assert "1.05× faster" in run("claims", "000-qwen-slower").out
 
 
 def test_the_lost_third_in_steps_and_by_lane() -> None:

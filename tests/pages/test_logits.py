@@ -44,7 +44,7 @@ def test_a_first_visit_looks_at_the_newest_log_beside_another_engines() -> None:
     assert shown(app)["logs"] == [OURS.id, THEIRS.id]
     picker = app.dataframe[0].value.set_index("log")
     freed = picker.loc[FREED]
-    assert (freed["flagged"], freed["entries"], freed["cause"]) == (46 / 48, 48, "use after free (likely)")
+    assert (freed["flagged"], freed["entries"], freed["cause"]) == (95.8, 48, "use after free (likely)")
     assert picker.loc[OURS.id]["cause"] == "nothing flagged"
     rows = table(app, "by_ours").set_index("log")
     assert len(rows) == len(ENTRIES)

@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 import streamlit as st
 
+from engine.comparing.measures import figure
+from engine.figures.words import number
 from engine.store.entries import StoreListing
 from pages._compare.manage import PICKER
 from pages._drift.runs import inspected_picker
+from pages._kit.card import FORMATS
 from pages._kit.picker import Picker
 from pages._logits.logs import LOGS
 from pages._profiles.traces import trace_picker
@@ -122,3 +125,16 @@ def test_what_a_page_opened_with_stays_as_long_as_it_is_there(picker: Picker, se
     assert [entry.id for entry in picker.read(less)[0]] == before[:1], "the other one was deleted"
     session[picker.opened_with] = ["deleted"]
     assert picker.read(listing)[0] == usual
+
+
+def test_a_picker_rounds_as_a_card_does() -> None:
+    """40.625 % is 40.6 % in both, and the browser has nothing left to round."""
+    entries = DEMO_STORE.listing().entries
+    rows = {entry.id: PICKER.cells(entry) for entry in entries}
+    columns, shares = PICKER.columns, ("usable", "clean", "pass", "decodes", "not numeric", "cut")
+    assert {columns[name]["type_config"]["format"] for name in shares} == {FORMATS["%"][0]}
+    llama = next(entry for entry in entries if figure(entry, "usable_rate") == 0.40625)
+    assert rows[llama.id]["usable"] == 40.6
+    for entry in entries:
+        seconds, shown = figure(entry, "wall_s_a_sample"), rows[entry.id]["s"]
+        assert number(seconds) == number(shown) and (shown is None or float(f"{shown:.3g}") == shown)

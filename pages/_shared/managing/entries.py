@@ -13,7 +13,7 @@ from typing import Any
 import streamlit as st
 
 from engine.errors import DriftscopeError
-from engine.figures.words import counted, listed, to_digits
+from engine.figures.words import counted, listed, number
 from engine.jobs.commands import task_queue
 from engine.models.devices import spare_cores
 from engine.questions.question import Option
@@ -240,10 +240,7 @@ def _details(managed: Managed, store: Store, entry: Entry, *, is_fixed: bool) ->
     values = {column: row[column.name] for column in columns if row.get(column.name) is not None}
     facts = {
         "column": [column.name for column in values],
-        "value": [
-            visible_text(f"{to_digits(v, 4):,.4g}" if isinstance(v, float) else str(v))[:MOST_NOTES]
-            for v in values.values()
-        ],
+        "value": [visible_text(number(v) if isinstance(v, float) else str(v))[:MOST_NOTES] for v in values.values()],
         "meaning": [column.meaning for column in values],
     }
     right.dataframe(facts, hide_index=True, height=420, alt=f"All that is known of the {managed.noun}")

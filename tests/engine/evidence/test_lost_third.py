@@ -13,7 +13,7 @@ from engine.evidence.lost_third import load_usable
 from engine.questions import ask
 from engine.store.files import Files
 from engine.store.store import DEMO, Store
-from tests.engine.inspection.made import block_row, sample_row, write_run
+from tests.engine.inspection.made import DEMO_STORE, block_row, sample_row, write_run
 
 
 @pytest.mark.parametrize(
@@ -69,3 +69,10 @@ def test_only_damage_that_is_taken_for_a_number_counts(store: Store) -> None:
         ("nowhere", 1, 1, None),
         ("some", 2, 5, 3.0),
     ]
+
+
+def test_misread_blocks_are_told_as_everywhere_and_names_tell_their_runs_apart() -> None:
+    answered = ask(DEMO_STORE, "evidence_misread", [])
+    assert "by up to 318 Å" in answered.answer
+    names = answered.tables["main"]["name"].to_pylist()
+    assert len(names) == len(set(names)) == 4 and any("plain descriptors" in name for name in names)

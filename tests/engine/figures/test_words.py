@@ -97,6 +97,11 @@ def test_a_figure_reads_one_way(write: Callable[..., str], given: tuple[Any, ...
     assert write(*given) == text
 
 
+def test_a_table_gets_the_figure_that_a_text_has() -> None:
+    for value in (0.0006, 0.0005, 0.12345, 0.9996, 2.675, 9.996, 99.96, 1234.5, -0.0625, 0.0, 1e9, 318.004):
+        assert words.number(words.three_digits(value)) == words.number(value)
+
+
 @given(st.integers(0, 100_000), st.integers(1, 100_000))
 def test_a_share_is_rounded_as_the_fraction_that_it_is_half_away_from_zero(part: int, whole: int) -> None:
     part = min(part, whole)

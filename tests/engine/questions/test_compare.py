@@ -16,7 +16,7 @@ from engine.comparing.measures import BY_NAME, figure, rate, stated
 from engine.comparing.paired import Compared
 from engine.figures.statistics import Interval, wilson
 from engine.questions import KEYS, PAGES, QuestionError, ask, question_of
-from engine.questions.compare_figures import cut_notes, mark_of
+from engine.questions.compare_figures import cut_notes, mark_of, ratio_words
 from engine.questions.question import NeedsWork, answer_lines
 from engine.store.entries import Entry
 from engine.store.files import Files
@@ -126,6 +126,14 @@ def test_a_reported_run_has_what_its_report_says_and_nothing_more() -> None:
             "junk_letters_share": 61 / entry.row["blocks"],
         }
     )
+
+
+def test_a_speed_without_an_interval_says_so_and_does_not_ask() -> None:
+    pace = BY_NAME["wall_s_a_sample"]
+    assert ratio_words({"ratio": 1.0, "mark": "unknown"}, pace) == "as fast (no interval)"
+    assert ratio_words({"ratio": 1.0, "mark": "same"}, pace) == "as fast (no difference)"
+    assert ratio_words({"ratio": 1.2, "mark": "unknown"}, pace) == "slower by 1.20× (no interval)"
+    assert ratio_words({"ratio": 1.0, "mark": "unknown"}, BY_NAME["clean_rate"]) == "1.00× ?"
 
 
 def test_a_rate_has_wilsons_interval() -> None:
