@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from engine.chem import structure_files as forms
-from engine.chem.other_forms import INSTEAD, OTHER_WORDS, is_failures
+from engine.chem.other_forms import FIRST_LINES, INSTEAD, OTHER_WORDS, is_failures
 from engine.chem.smiles import parse_smiles
 from engine.errors import DriftscopeError, FileError, one_line, shown, unquoted
 from engine.records import Molecule
@@ -150,7 +150,7 @@ def read_rows(path: Path, column: str | None = None) -> Rows:
     form = forms.form_of(path)
     if form == "list":
         first = forms.first_line(path)
-        if is_failures(first):
+        if is_failures(forms.beginning(path, FIRST_LINES)):
             raise FileError(f"{shown(path.name)} is {OTHER_WORDS['failures']}", INSTEAD["failures"])
         cells = first.split(_delimiter(first))
         is_row = len(cells) > 1 and (_ROW.match(first) or _smiles_columns(cells))

@@ -29,7 +29,13 @@ _BINS = re.compile(r"<(\d{3,12}),(\d{3,12}),(\d{3,12})>", re.ASCII)
 _DIGITS = re.compile(r"\[[^\[\]<>]{1,30}\]\d{9,}", re.ASCII)
 _CODES = re.compile(r"(?<=[])(=#/\\.:\d+@-])<(\d{1,4})>", re.ASCII)
 _ANGLES = re.compile(r"<[^<>|]*>")
-_FAILURES = re.compile(r"Failed [A-Za-z ]*Generations[A-Za-z ]* - Step \d+|--- Failure #\d+ ---", re.ASCII)
+_FAILURES = re.compile(
+    r"^[ \t]*(?:Failed [A-Za-z ]*Generations[A-Za-z ]* - Step \d+|--- Failure #\d+ ---[ \t\r]*$"
+    r"|Format: Prompt \| error code \| generated text)",
+    re.ASCII | re.MULTILINE,
+)
+FIRST_LINES, FIRST_BYTES = 20, 4_096
+"""In which one of them names its form, behind headers of its own."""
 _BLOCK = re.compile(r"<([^<>|\d]*+\d[^<>|]*+)>", re.ASCII)
 
 
@@ -86,8 +92,10 @@ def is_completions(columns: Iterable[str]) -> bool:
     return {"prompt", "completion"} <= names and "smiles" not in names
 
 
-def is_failures(first_line: str) -> bool:
-    return _FAILURES.match(first_line) is not None
+def is_failures(beginning: str) -> bool:
+    """Of a file's first lines."""
+    lines = beginning.lstrip("\ufeff")[:FIRST_BYTES].splitlines()[:FIRST_LINES]
+    return _FAILURES.search("\n".join(lines)) is not None
 
 
 def other_file(content: bytes) -> OtherForm | None:
@@ -95,4 +103,4 @@ def other_file(content: bytes) -> OtherForm | None:
     if content.startswith(b"PAR1"):
         footer = content[-8 - int.from_bytes(content[-8:-4], "little") :]  # it has the names of the columns
         return "completions" if is_completions(re.findall(r"[a-z]+", footer.decode("latin1"))) else None
-    return "failures" if is_failures(content[:200].decode("utf-8", "replace").lstrip("\ufeff \r\n")) else None
+    return "failures" if is_failures(content[:FIRST_BYTES].decode("utf-8", "replace")) else None

@@ -14,6 +14,8 @@ import re
 import unicodedata
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -83,6 +85,14 @@ def content_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 def first_line(path: Path) -> str:
     return next((line for _, line in content_lines(path)), "")
+
+
+def beginning(path: Path, most: int) -> str:
+    """Its first lines that are not empty, as far as they read."""
+    lines: list[str] = []
+    with suppress(FileError):
+        lines.extend(line for _, line in islice(content_lines(path), most))
+    return "\n".join(lines)
 
 
 def sdf_records(path: Path) -> Iterator[list[str]]:

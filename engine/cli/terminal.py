@@ -22,13 +22,14 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
-from engine.errors import DriftscopeError, one_line, shown, visible
+from engine.errors import DriftscopeError, FileError, one_line, shown, visible
 from engine.figures.text_tables import text_lines
 from engine.jobs.progress import Say as Say
 from engine.jobs.progress import telling
 from engine.processes import stop_at_end_of_input
 from engine.records import RULES_HELP
-from engine.user_files import read_text
+from engine.user_files import MOST_TEXT_BYTES as MOST_FILE_BYTES
+from engine.user_files import open_file, read_text
 
 if TYPE_CHECKING:
     from engine.store.store import Store
@@ -213,12 +214,28 @@ def given_text(text: str | None, file: str | None = None) -> str:
 
     one_of("a text or --file", text, file, hint="`-` means standard input")
     if file is not None or text == "-":
-        return read_text(file or "-", MOST_TEXT_BYTES)
+        return _text_of(file or "-")
     typed = text or ""
     with contextlib.suppress(UnicodeError):  # without a UTF-8 locale non-ASCII comes as lone surrogates
         typed = os.fsencode(typed).decode("utf-8")
     check_text(typed)
     return typed
+
+
+def _text_of(file: str) -> str:
+    """A text file's; what is no such file is named for what it is, where it is known."""
+    from engine.chem.other_forms import INSTEAD, OTHER_WORDS, other_file
+
+    try:
+        return read_text(file, MOST_TEXT_BYTES)
+    except FileError as error:
+        form = None
+        if file != "-":
+            with open_file(Path(file)) as content:
+                form = other_file(content.read(MOST_FILE_BYTES))
+        if form is None:
+            raise
+        raise FileError(f"{shown(file, 200)} is {OTHER_WORDS[form]}", INSTEAD[form]) from error
 
 
 # --- output -----------------------------------------------------------------------------------------------------------

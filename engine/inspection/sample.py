@@ -237,7 +237,7 @@ def _missing(
     has_ids, is_unknown = bool(sample["token_ids"]), run.lp_record is UNKNOWN_LP
     if not has_ids:
         yield _no_tokens(bool(sample["text"]), has_tokenizer)
-    if is_unknown:
+    if is_unknown and sample["text"]:
         which = f"The LP {run.constraint} is unknown here" if run.constraint else "The run names no LP (unknown LP)"
         yield f"{which}: the text is aligned by structure, and a clean block may have been cut."
     if run.has_former_counts:

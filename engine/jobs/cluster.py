@@ -30,7 +30,7 @@ from engine.jobs.progress import PartProgress
 from engine.jobs.run import Run, RunState, begin, molecules_of, resume
 from engine.models.devices import usable_cores
 from engine.models.loading import load_model, load_outline
-from engine.records import Molecule
+from engine.records import SPELLED, Molecule
 from engine.store.entries import Entry
 from engine.store.files import Files
 from engine.store.schema import RUN
@@ -48,6 +48,13 @@ POLL_S, CONNECT_S, LOG_EACH = 1.0, 10.0, 100
 RETRIED, TRIES = (OSError, RuntimeError, StoreError), 3
 """Errors after which Ray tries again, as after a death: they may be temporary, such as a full GPU."""
 STORE_BYTES = 2**27  # of Ray's object store; what a task returns is small
+WITHOUT = {
+    "rmsd_references": "no set of reference conformers",
+    "judge": "molecules not judged",
+    "strain": "strain not measured",
+    "bos": "no begin token before the prompt",
+}
+"""In words, what a run does whose plan has nothing for a setting."""
 _RAISED = re.compile(r"engine\.errors\.\w+: (.+)")
 
 
@@ -247,12 +254,18 @@ def resumed(files: Files, cluster: Cluster | None, run_id: str, device: str = "a
 def _differences(staging: Staging, plan: RunPlan) -> Iterator[str]:
     """In what the rest of a run that is resumed may differ from its beginning, a sentence each."""
     if assumed := plan.assumed(staging.sheet["plan"]):
-        settings = ", ".join(f"{name.replace('_', ' ')} {value or 'no'}" for name, value in assumed.items())
-        version = staging.sheet["schema"]
-        yield f"{staging.id} was begun by an earlier program (schema version {version}); assumed are: {settings}."
+        settings = ", ".join(_setting_words(name, value) for name, value in assumed.items())
+        begun = f"{staging.id} was begun by an earlier program (schema version {staging.sheet['schema']})"
+        yield f"{begun}, which had fewer settings. The rest is written with: {settings}."
     began, now = staging.sheet["row"].get("weights"), plan.model.entry().sha256
     if began and now and began != now:
         yield f"Its weights are {now[:8]} from here on; the samples before were written with {began[:8]}."
+
+
+def _setting_words(name: str, value: Any) -> str:
+    if not value:
+        return WITHOUT.get(name, f"no {name.replace('_', ' ')}")
+    return f"{name.replace('_', ' ')} {SPELLED.get(value, value) if name == 'descriptors' else value}"
 
 
 @contextlib.contextmanager

@@ -163,7 +163,7 @@ class RunState:
         try:
             return recount_run(Store(self.staging.files), entry.id).entry
         except DriftscopeError as error:
-            self.notes.append(f"{error} Until then, counts that an earlier version did not have are unknown.")
+            self.notes.append(f"{error}. Until then, counts that an earlier version did not have are unknown.")
             return entry
 
     def now(self, more: Mapping[str, int] = {}) -> PartProgress:

@@ -85,7 +85,8 @@ def test_a_stopped_run_is_resumed_under_its_name_and_rules(lp: str, tmp_path: Pa
     assert engine("sql", OF_STOPPED.format(lp=lp), "--json", store=store).document == rows
 
 
-ASSUMED = {1: "rmsd references no, judge no, strain no", 2: "rmsd references no", 6: "descriptors plain, bos no"}
+SET, NEW = "no set of reference conformers", "descriptors [O], [N] (plain), no begin token before the prompt"
+ASSUMED = {1: f"{SET}, molecules not judged, strain not measured, {NEW}.", 2: f"{SET}, {NEW}."}
 
 
 def test_a_stopped_run_of_each_earlier_version_is_resumed(tmp_path: Path) -> None:
@@ -97,7 +98,7 @@ def test_a_stopped_run_of_each_earlier_version_is_resumed(tmp_path: Path) -> Non
     for (store, run_id), done in zip(runs, all_of(calls, tmp_path), strict=True):
         version = int(store.name[1:])
         (note,) = [line for line in done.err.splitlines() if f"(schema version {version})" in line]
-        assert done.code == 0 and ASSUMED.get(version, "descriptors plain, bos no") in note, done
+        assert done.code == 0 and ASSUMED.get(version, NEW) in note, done
         row = json.loads((store / f"runs/run_id={run_id}/run.json").read_text("utf-8"))["row"]
         assert row["samples"] == 6 and row["decodes"] >= row["clean"]
         sql = f"SELECT count(decodes) AS known, sum(decodes::INT) AS decodes FROM samples WHERE run_id = '{run_id}'"

@@ -452,6 +452,10 @@ def _extra(document: Mapping[str, Any], metadata: Mapping[str, Any]) -> str | No
 def _descriptors(items: Sequence[ReportItem], stated: Any, lp: str | None) -> tuple[Descriptors | None, str]:
     """How most texts write bare heteroatoms, and a sentence where texts contradict the file or its LP."""
     usual = next((kind for kind in DESCRIPTORS if kind == stated), stored_lp(lp).descriptors)
+    unknown = ""
+    if stated not in (None, "", *DESCRIPTORS):
+        known = ", ".join(DESCRIPTORS)
+        unknown = f"metadata.descriptors {shown(_text(stated) or '')} is unknown (known: {known}): the texts tell. "
     shown_kinds = Counter[Descriptors | None]()
     for item in items:
         molecule, _ = asked_molecule(item.smiles)
@@ -462,11 +466,11 @@ def _descriptors(items: Sequence[ReportItem], stated: Any, lp: str | None) -> tu
     kind = shown_kinds.most_common(1)[0][0] if shown_kinds else usual
     others = shown_kinds.total() - shown_kinds[usual]
     if usual is None or not others:
-        return kind, ""
+        return kind, unknown.rstrip()
     (written,) = (SPELLED[other] for other in DESCRIPTORS if other != usual)
     by = "metadata.descriptors says" if stated == usual else f"the LP {lp} writes"
     problem = f"{others:,} of {shown_kinds.total():,} texts that show it write {written}, where {by} {SPELLED[usual]}"
-    return kind, f"{problem}: each text is compared with its own."
+    return kind, f"{unknown}{problem}: each text is compared with its own."
 
 
 # --- the reports' names -------------------------------------------------------------------------------------------

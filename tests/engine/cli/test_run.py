@@ -25,7 +25,7 @@ from engine.store.staging import unfinished_ids
 from engine.store.store import Store
 from tests.cli import run, run_json
 from tests.engine.jobs.small_runs import fake_slurm, interrupted_after_one_group
-from tests.small_models import use_small_model
+from tests.small_models import small_folder, use_small_model
 
 ASKED = ("--model", "small", "--decimals", "1-2", "--integer-digits", "1", "--max-new-tokens", "80")
 TEXTS = "SELECT text FROM samples WHERE run_id = $run ORDER BY sample_id"
@@ -102,6 +102,21 @@ def test_a_stopped_run_says_how_to_go_on_and_does() -> None:
     assert run_json("runs", "--unfinished") == []
     written = Store.open().rows("SELECT DISTINCT smiles, same_graph FROM samples ORDER BY ALL")
     assert [(row["smiles"], row["same_graph"]) for row in written] == [("CCN", True), ("O=CC", True), ("OCC", True)]
+
+
+def test_a_model_that_cannot_write_its_first_group_leaves_nothing(store_folder: Path, tmp_path: Path) -> None:
+    """The bug: an unfinished run without samples stayed, whose resume could only fail in the same way."""
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    folder = small_folder(tmp_path / "model")
+    weights = load_file(folder / "model.safetensors")
+    weights["model.norm.weight"] = torch.full_like(weights["model.norm.weight"], 3e38)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    result = run("run", "CC=O", "--model-path", str(folder), "--tokenizer-name", "qwen3", *ASKED[2:])
+    assert result.code == 2 and "are not finite (NaN or an overflow)" in result.err, result
+    assert "--resume" not in result.err and run_json("runs", "--unfinished") == []
+    assert list((store_folder / "staging").iterdir()) == []
 
 
 BINS, FORM = ("--bins", "0.05", "9"), BinFormat(bin_ang=0.05, range_ang=9.0)

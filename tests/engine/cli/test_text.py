@@ -7,7 +7,9 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 from rdkit import Chem
 
 from engine.chem.enriched import encode
@@ -162,6 +164,15 @@ def test_a_wrong_call_is_one_line(line: str, said: str) -> None:
 )
 def test_wrong_standard_input_is_one_line(content: bytes, said: str) -> None:
     assert said in run("drift", "--tokenizer", "qwen3", "--file", "-", stdin=content).error
+
+
+def test_a_file_of_a_known_form_that_is_no_text_is_named_for_what_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "completions_00001.parquet"
+    parquet.write_table(pa.table({"step": [1], "prompt": ["C"], "completion": ["C"]}), path)
+    said = "'{}' is completions of a training step, as TRL writes them, which are not imported yet. Give the runner's"
+    assert said.format(path) in run("junk", "--file", str(path)).error
+    parquet.write_table(pa.table({"other": [1]}), path)
+    assert "is not UTF-8 text" in run("junk", "--file", str(path)).error
 
 
 def test_texts_of_files_are_bounded(tmp_path: Path) -> None:

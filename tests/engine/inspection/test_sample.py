@@ -142,6 +142,13 @@ def test_an_unknown_tokenizer_leaves_no_tokens(tmp_path: Path) -> None:
     assert [(row["conformer"], row["atom"]) for row in inspected.blocks[-3:]] == [(1, 2), (0, -1), (0, -1)]
 
 
+def test_what_has_no_text_has_no_blocks_that_may_have_been_cut(store: Store) -> None:
+    write_run(store, "texts", [sample_row(0, text=TEXT)], lp="theirs")
+    write_run(store, "none", [sample_row(0)], lp="theirs")
+    said = [" ".join(inspect_sample(store, run_id, 0).missing) for run_id in ("texts", "none")]
+    assert ["may have been cut" in words for words in said] == [True, False] and "It has no text" in said[1]
+
+
 # --- damaged and odd ----------------------------------------------------------------------------------------------
 def test_a_damaged_part_costs_only_what_it_held(store: Store) -> None:
     ids = load_tokenizer("qwen3").encode(TEXT)

@@ -11,6 +11,7 @@ from dataclasses import asdict, fields, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -19,6 +20,7 @@ from engine.chem.smiles import parse_smiles
 from engine.chem.verdict import JudgeSettings
 from engine.errors import ConstraintError, RunError
 from engine.inspection.judging import judge_run
+from engine.inspection.recount import recount_run
 from engine.jobs import plan
 from engine.jobs import run as run_module
 from engine.jobs.cluster import resumed
@@ -158,14 +160,25 @@ def test_a_group_that_is_damaged_is_written_anew(
     assert content(entry) == whole and note in entry.row["notes"]
 
 
-def test_progress_has_no_share_that_an_earlier_version_did_not_count(folder: Path, tmp_path: Path) -> None:
+def test_what_an_earlier_version_did_not_count_is_unknown_where_it_cannot_be_counted(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = started(tmp_path, folder, 4)
     stopped(run)
     (path,) = (tmp_path / "staging" / run.staging.id).glob("group-*.json")
     group = json.loads(path.read_text("utf-8"))
     path.write_text(json.dumps(group | {"sums": {k: v for k, v in group["sums"].items() if k != "decodes"}}), "utf-8")
-    now = opened(run.staging, run.loaded).now()
-    assert now.decodes is None and "decode" not in now.words() and "clean" in now.words()
+    again = opened(run.staging, run.loaded)
+    assert again.now().decodes is None and "decode" not in again.now().words() and "clean" in again.now().words()
+    del again.staging.sheet["row"]["counted_by"]
+    monkeypatch.setattr(run_module, "recount_run", Mock(side_effect=RunError("it cannot be read", "Register it")))
+    entry = finished(again)
+    assert "decodes" not in entry.row and entry.row["samples"] == 4
+    assert again.notes == [
+        "it cannot be read. Register it. Until then, counts that an earlier version did not have are unknown."
+    ]
+    monkeypatch.undo()
+    assert recount_run(Store(Files(tmp_path)), entry.id).entry.row["decodes"] is not None
 
 
 def test_a_run_that_was_removed_ends_at_its_next_group_and_does_not_come_back(folder: Path, tmp_path: Path) -> None:

@@ -132,9 +132,20 @@ def test_sums_add_up_and_peaks_are_the_highest(store: Store) -> None:
 
 def test_what_the_groups_of_an_earlier_version_did_not_count_is_unknown() -> None:
     """The bug: they counted as zero, so that fewer samples decoded than were clean."""
-    now = {"samples": 4, "clean": 4, "decodes": 4, "misread_blocks": 1, "misread_most_ang": 2.5, "rmsd_samples": 3}
-    groups = [Group(str(n), (), {}, sums) for n, sums in enumerate(({"samples": 2, "clean": 2}, dict(now)))]
-    assert totals(groups) == {"samples": 6, "clean": 6, "rmsd_samples": 3}
+    now: dict[str, int | float] = {
+        "samples": 4,
+        "clean": 4,
+        "decodes": 4,
+        "misread_blocks": 1,
+        "misread_most_ang": 2.5,
+        "rmsd_samples": 3,
+    }
+    former: dict[str, int | float] = {"samples": 2, "clean": 2}
+    assert totals([Group("0", (), {}, former), Group("1", (), {}, now)]) == {
+        "samples": 6,
+        "clean": 6,
+        "rmsd_samples": 3,
+    }
 
 
 def test_a_row_without_its_key_is_not_written(store: Store) -> None:

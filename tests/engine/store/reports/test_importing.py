@@ -258,6 +258,8 @@ DAMAGED: list[tuple[Any, str]] = [
     (b'{"timestamp": "now", "logs": [{}]}', "it is an LP summary file: figures of a run and of logs"),
     (SUMMARY, "it is an LP summary file: figures of a run and of logs"),
     (FAILED.encode(), "it is a validation's list of failed generations (failed_step_N.txt), which is not imported yet"),
+    (FAILED.partition("\n")[2].encode(), "it is a validation's list of failed generations"),
+    (b"\xef\xbb\xbfOurs\n" + FAILED_LINES.partition("\n")[2].encode(), "it is a validation's list of failed"),
     (FAILED_LINES.encode(), "it is a validation's list of failed generations"),
     (completions(), "it is completions of a training step, as TRL writes them, which are not imported yet"),
     (texts_of("C<1.0,2.0,3.0>=O<0.5,2.0,3.0>"), "2 of its 2 texts are legacy text, an older format"),
@@ -518,6 +520,15 @@ def test_texts_of_both_kinds_of_descriptors_are_each_compared_with_their_own(tmp
     contradicted = document(descriptors="plain") | {"passes": items[1:], "failures": []}
     row = imported(tmp_path / "other", contradicted).row
     assert row["descriptors"] == "with-hydrogens" and "metadata.descriptors says [O], [N] (plain)" in row["notes"]
+
+
+@pytest.mark.parametrize("stated", ["explicit", 5, ["plain"]])
+def test_unknown_descriptors_are_named_and_the_texts_tell(stated: Any, tmp_path: Path) -> None:
+    said: list[str] = []
+    entry = import_report(store_in(tmp_path), file_of(tmp_path, document(descriptors=stated)), warn=said.append)
+    assert entry.row["descriptors"] == "with-hydrogens" and len(said) == 1
+    for words in (entry.row["notes"], said[0]):
+        assert "metadata.descriptors '" in words and "is unknown (known: plain, with-hydrogens)" in words
 
 
 def test_a_prompt_that_cannot_be_read_keeps_its_sample(tmp_path: Path) -> None:
