@@ -231,7 +231,7 @@ def _damage(text: str, position: int, block: int) -> EnrichedError:
     reason, excerpt = why_not_a_triple(content) or "", f"<{content}>"
     if not text.startswith("<", opening):
         reason, excerpt = f"atom {shown(match.group())} has no block", text[position:]
-    elif not closed or "<" in content:
+    elif not closed or "[" in content.rpartition("<")[0]:  # a "<" that no atom precedes is in the block
         reason, excerpt = "the block is not closed by '>'", content
     return EnrichedError(reason, block=block, position=opening, text=excerpt)
 

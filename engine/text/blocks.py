@@ -212,7 +212,7 @@ def _block_at(text: str, start: int, close: int, behind: int) -> FoundBlock | No
     """The block that opens at ``start``; None where that ``<`` is a bond or stray."""
     before = text[start - 1 : start] if start else ""
     reopen = text.find("<", start + 1)
-    closed = close >= 0 and (reopen < 0 or close < reopen)
+    closed = _is_closed(text, start, close, reopen)
     end = close
     if not closed:
         if text.startswith("<-[", start):
@@ -227,6 +227,19 @@ def _block_at(text: str, start: int, close: int, behind: int) -> FoundBlock | No
     if not (follows_atom or stands_alone or (set(".,") & set(content) and any(map(str.isdigit, content)))):
         return None  # a dative bond ('<-1') or stray: a triple has a point or a comma
     return FoundBlock(start, end + closed, content, closed, descriptor if follows_atom else "")
+
+
+def _is_closed(text: str, start: int, close: int, reopen: int) -> bool:
+    """Whether the block has its ``>`` before the next one opens.
+
+    A stray ``<`` in an atom's block opens none, as the group's reader has it: ``[C]<1.0,<2.0,3.0>``. With a ``[``
+    before it, it may be the next atom's, or behind a tag; an end token ends the text."""
+    if close < 0 or reopen < 0 or close < reopen:
+        return close >= 0
+    if start == 0 or text[start - 1] != "]":
+        return False
+    last = text.rfind("<", start + 1, close)
+    return text.find("[", start, last) < 0 and SPECIAL_TOKEN.search(text, start + 1, close + 1) is None
 
 
 # --- what a block's content is ------------------------------------------------------------------------------------

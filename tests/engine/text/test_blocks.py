@@ -236,6 +236,10 @@ def test_huge_texts_are_read_in_bounded_time(piece: str) -> None:
         # blocks that were never closed
         ("[C]<1.0,2.0[O]<4.0,5.0,6.0>", ["1.0,2.0", "4.0,5.0,6.0"]),
         ("[C]<1.0,2.0[/CONFORMER]<|endoftext|><|endoftext|>", ["1.0,2.0"]),
+        ("[C]<1.0,2.0,<|endoftext|>", ["1.0,2.0,"]),
+        ("[Na+]<1.0,2.0,3.0<-[OH2]<4.0,5.0,6.0>", ["1.0,2.0,3.0", "4.0,5.0,6.0"]),
+        # a stray "<" in a block
+        ("[C]<1.0,2.0,<3.0>[C]<0.1,<0.2,<0.3>", ["1.0,2.0,<3.0", "0.1,<0.2,<0.3"]),
         # special tokens
         ("<|begin_of_text|>[CONFORMER]<|eot_id|>[C]<1.0,2.0,3.0>[O]<|end_of_text|>", ["1.0,2.0,3.0"]),
         # blocks without an atom

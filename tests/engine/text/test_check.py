@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rdkit import Chem
 
+from engine.chem.enriched import decode, split_as_group
 from engine.chem.other_forms import OTHER_WORDS
 from engine.chem.smiles import parse_smiles
+from engine.errors import EnrichedError
 from engine.records import TRIMMED4, Check, Molecule
 from engine.text.blocks import find_blocks, read_block
 from engine.text.check import (
@@ -80,6 +82,15 @@ def test_issues_passed_and_clean(text: str, prompt: Molecule, issues: tuple[str,
     assert check.clean == clean
     unread = {NO_CONFORMER, OTHER_WORDS["bins"], OTHER_WORDS["codes"]}
     assert check.parsed == (NOT_PARSED not in issues) or unread & set(issues)
+
+
+def test_a_stray_angle_bracket_is_in_its_block_as_the_groups_reader_has_it() -> None:
+    text = "[C]<1.0,2.0,<3.0>[C]<0.1,0.2,0.3>=[O]<1.1,2.2,3.3>"
+    check = check_sample(text, ACETALDEHYDE)
+    assert (check.decodes, check.why_not_clean) == (True, ("block 0 is punctuation: '1.0,2.0,<3.0'",))
+    assert [block.content for block in find_blocks(text)] == split_as_group(text)[1]
+    with pytest.raises(EnrichedError, match="which is no number"):
+        decode(text)
 
 
 def test_all_of_a_good_answer() -> None:
