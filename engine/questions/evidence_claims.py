@@ -34,8 +34,10 @@ OPTIONS = (
     Option("claim", None, is_picked=True),
 )  # fmt: skip
 COLUMNS = {
-    "claim_id": Column("claim", picks="claim"),
-    "statement": Column(help="In our words"),
+    "claim_id": Column("claim", picks="claim", wrap_px=180),
+    "verdict": Column(wrap_px=130),
+    "unit": Column(wrap_px=100),
+    "statement": Column(help="In our words", wrap_px=320),
     "reported": Column("report", help="The figure as the report has it"),
     "measured": Column("here", help="The figure computed here; none where two reports' figures differ"),
     "subject": Column("about"),

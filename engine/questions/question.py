@@ -65,6 +65,7 @@ class Column:
     help: str = ""
     page: str = ""  # opened by a click on the cell, which is its address
     picks: str = ""  # an option that a tick before the row sets to the cell
+    wrap_px: int = 0  # its width, where its texts wrap: all rows of the table are three lines high
     is_pinned: bool = False  # in sight when the table scrolls
     is_hidden: bool = False  # in files alone
 

@@ -29,6 +29,7 @@ from pages._shared.table_files import table_buttons
 from pages._shared.words import unbroken
 
 MOST_ROWS = 28  # of a table that are in sight
+WRAPPED_PX = 66  # a row's height; from 65 on, Streamlit lets texts wrap
 MOST_SIZED = 30  # characters of a column that is as wide as its longest cell
 MOST_SHOWN = 5_000  # rows that a browser gets; files have all
 FORMATS: Mapping[str, tuple[str, Callable[[float], float]]] = {
@@ -186,39 +187,43 @@ def follow(chart: Chart, chart_key: str) -> None:
 
 def show_table(key: str, table: pa.Table, columns: Mapping[str, Column]) -> None:
     """Shares in per cent, addresses as links; a long table is shown in part, and its files have all."""
-    shown, config = table.slice(0, MOST_SHOWN), {}
+    shown, config = table.slice(0, MOST_SHOWN), dict[str, Any]()
     frame: dict[str, list[Any]] = {}
     for name in shown.column_names:
         if (name == "run" and "name" in shown.column_names) or columns.get(name, Column()).is_hidden:
             continue
-        column, values = columns.get(name, Column(name)), shown[name].to_pylist()
-        unit = f" ({column.unit})" if column.unit not in ("", "%", "×") else ""
-        words, about = f"{column.words or name}{unit}", column.help or None
-        if column.page:
-            values = [None if value is None else f"{column.page}?{value}" for value in values]
-            config[name] = st.column_config.LinkColumn(words, help=about, display_text=r"([^=]+)$")
-        elif any(isinstance(value, float) for value in values):
-            form, shown_value = FORMATS.get(column.unit, THREE_DIGITS)
-            values = [None if value is None else shown_value(value) for value in values]
-            config[name] = st.column_config.NumberColumn(words, help=about, format=form)
-        else:
-            values = [one_line(value) if isinstance(value, str) else value for value in values]
-            width = 230 if column.is_pinned else width_of([words, *values])
-            config[name] = st.column_config.Column(words, help=about, pinned=column.is_pinned, width=width)
-        frame[name] = values
+        frame[name], config[name] = shown_column(name, columns.get(name, Column(name)), shown[name].to_pylist())
     picked = [name for name in frame if columns.get(name, Column()).picks]
+    is_wrapped = any(columns.get(name, Column()).wrap_px for name in frame)
     st.dataframe(
         frame,
         hide_index=True,
         column_config=config,
         key=f"table-{key}",
         placeholder="–",
-        height=table_height(min(shown.num_rows, MOST_ROWS)),
+        height=table_height(min(shown.num_rows * (1 + is_wrapped), MOST_ROWS)),
+        row_height=WRAPPED_PX if is_wrapped else None,
         on_select=(lambda: tick(f"table-{key}", columns, frame, picked[0])) if picked else "ignore",
         selection_mode="single-row",
     )
     if table.num_rows > MOST_SHOWN:
         st.caption(f"The first {MOST_SHOWN:,} of {table.num_rows:,} rows; the files below have all.")
+
+
+def shown_column(name: str, column: Column, values: list[Any]) -> tuple[list[Any], Any]:
+    """What the browser gets of a column's values, and how it writes them."""
+    unit = f" ({column.unit})" if column.unit not in ("", "%", "×") else ""
+    words, about = f"{column.words or name}{unit}", column.help or None
+    if column.page:
+        values = [None if value is None else f"{column.page}?{value}" for value in values]
+        return values, st.column_config.LinkColumn(words, help=about, display_text=r"([^=]+)$")
+    if any(isinstance(value, float) for value in values):
+        form, shown_value = FORMATS.get(column.unit, THREE_DIGITS)
+        values = [None if value is None else shown_value(value) for value in values]
+        return values, st.column_config.NumberColumn(words, help=about, format=form)
+    values = [one_line(value) if isinstance(value, str) else value for value in values]
+    width = column.wrap_px or (230 if column.is_pinned else width_of([words, *values]))
+    return values, st.column_config.Column(words, help=about, pinned=column.is_pinned, width=width)
 
 
 def width_of(cells: Sequence[object]) -> int | None:

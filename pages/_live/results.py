@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from engine.chem.verdict import LOADED
-from engine.figures.words import UNKNOWN, fixed, percent, speed, times, whole
+from engine.figures.words import UNKNOWN, angstrom, fixed, percent, speed, times, whole
 from engine.inspection.runs import run_facts
 from engine.inspection.sample import Inspected
 from engine.models.loading import sized
@@ -57,7 +57,7 @@ FIGURES: dict[str, tuple[str, Callable[[Any], str], str]] = {
     "strain_kcal": ("Strain", _with("kcal/mol", 1), "Above the relaxed conformer; mean where geometry is right"),
     "bad_blocks": ("Damaged blocks", whole, "Neither exact nor unverified"),
     "cut_blocks": ("Cut blocks", whole, ""),
-    "rmsd_ang": ("RMSD", _with("Å", 2), "To the nearest reference conformer (ETKDGv3); mean over the samples below"),
+    "rmsd_ang": ("RMSD", angstrom, "To the nearest reference conformer (ETKDGv3); mean over the samples below"),
     "rmsd_samples": ("RMSD samples", whole, "Samples that the strict reader takes"),
 }
 

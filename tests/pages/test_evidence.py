@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.questions import ask
+from engine.questions import ask, question_of
 from tests.cli import run
 from tests.engine.inspection.made import DEMO_STORE
 from tests.pages.apps import opened, table, words
@@ -38,6 +38,12 @@ def test_a_figure_says_whose_it_is_in_three_digits_and_a_command_is_code() -> No
     assert code in shown.replace("\u00a0", " ")
     rows = {row["claim_id"]: row for row in ask(DEMO_STORE, "evidence_claims", []).tables["main"].to_pylist()}
     assert (rows["000-junk-share"]["measured"], rows["005-mismatch-share"]["measured"]) == ("", "0.174")
+
+
+def test_the_claims_fit_a_window_of_1440_px() -> None:
+    """The table has 1,028 of them: up to the statement, texts wrap, and figures take the rest."""
+    wide = {name: column.wrap_px for name, column in question_of("evidence_claims").COLUMNS.items() if column.wrap_px}
+    assert set(wide) == {"claim_id", "verdict", "unit", "statement"} and sum(wide.values()) <= 740
 
 
 def test_a_speed_is_told_in_one_direction() -> None:
