@@ -57,6 +57,7 @@ class LpRecord:
     needs_coordinates: bool = False  # its placeholder is fitted to reference conformers of the molecules
     offers_cleanup: bool = False  # whether the pages offer it with a cleanup
     unguarded: str = ""  # the LP with its masks; each block is looked at as it closes, and redrawn where it is wrong
+    asks_tokens: bool = False  # guarded too, and each token is asked before it is written
     is_candidate: bool = False  # for the advice which LP to use
     writes_bins: bool = False  # where numbers are those of bins
 
@@ -92,6 +93,8 @@ _RECORDS = (
              "model", is_candidate=True, writes_bins=True),
     LpRecord("guarded", "exact, and a block that makes the molecule wrong is redrawn", "engine.lp.exact", "model",
              unguarded=DEFAULT_LP, is_candidate=True),
+    LpRecord("shaped", "exact, and only tokens that leave the atom a right place", "engine.lp.exact", "model",
+             unguarded=DEFAULT_LP, asks_tokens=True),
 )  # fmt: skip
 LEGAL_ROWS = {(DEFAULT_LP, "qwen3"): 18, (DEFAULT_LP, "llama3"): 1_118}
 """Tokens that an LP may allow, by tokenizer, where they are few."""

@@ -12,6 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from rdkit import Chem
 
 from engine.chem.frame import Array
@@ -22,6 +23,11 @@ from engine.errors import UnsupportedMoleculeError
 from engine.lp_records import GUARD_CHECKS, GuardCheck
 
 _OF_PAIRS: dict[str, GuardCheck] = dict(zip(APART, GUARD_CHECKS[:3], strict=True))
+
+
+def pairs_of(checks: Collection[GuardCheck]) -> NDArray[np.bool_]:
+    """By index in ``APART``: whether such pairs are among what is checked."""
+    return np.array([_OF_PAIRS[apart] in checks for apart in APART])
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +47,7 @@ class MoleculeGuard:
         geometry = GeometryChecks(heavy)
         if geometry.bounds is None:
             raise UnsupportedMoleculeError("distance geometry has no bounds for the molecule", "Use the LP exact")
-        wanted = np.array([_OF_PAIRS[apart] in checks for apart in APART])[geometry.bounds.apart]
+        wanted = pairs_of(checks)[geometry.bounds.apart]
         last = np.maximum(geometry.bounds.first, geometry.bounds.second)
         goals = stereo_goals(heavy) if "stereo" in checks else []
         self._by_atom = {

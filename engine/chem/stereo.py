@@ -79,14 +79,11 @@ class StereoGoal:
     def measured(self, points: Array) -> Array:
         """Of a double bond the cosine of its torsion, of a centre its volume, positive where it is as asked for, by
         the points of the spanning atoms: [symmetries, atoms, 3] to [symmetries]."""
-        if self.atoms[1:]:
-            first, begin, end, last = np.moveaxis(points, 1, 0)
-            left, right = _unit(np.cross(first - begin, end - begin)), _unit(np.cross(last - end, end - begin))
-            return np.asarray(self.sign * (left * right).sum(axis=-1))
-        arms = _unit(points[:, 1:] - points[:, :1])
-        if arms.shape[1] == 4:
-            return np.asarray(self.sign * np.linalg.det(arms[:, :3] - arms[:, 3:]) / 4)
-        return np.asarray(self.sign * np.linalg.det(arms))
+        return np.asarray(self.sign * (_torsion_cosine(points) if self.is_bond else _volume(points)))
+
+    @property
+    def is_bond(self) -> bool:
+        return len(self.atoms) > 1
 
     def word(self, value: float) -> Word:
         if self.atoms[1:]:
@@ -133,6 +130,21 @@ def stereo_goals(mol: Chem.Mol) -> list[StereoGoal]:
             first, last = bond.GetStereoAtoms()
             goals.append(StereoGoal(ends, (first, *ends, last), _SIDES[bond.GetStereo()]))
     return goals
+
+
+def _torsion_cosine(points: Array) -> Array:
+    """Of first, begin, end and last [any, 4, 3]."""
+    first, begin, end, last = np.moveaxis(points, 1, 0)
+    left, right = _unit(np.cross(first - begin, end - begin)), _unit(np.cross(last - end, end - begin))
+    return np.asarray((left * right).sum(axis=-1))
+
+
+def _volume(points: Array) -> Array:
+    """That the unit vectors from the first point to three or four others span, positive counter-clockwise."""
+    arms = _unit(points[:, 1:] - points[:, :1])
+    if arms.shape[1] == 4:
+        return np.asarray(np.linalg.det(arms[:, :3] - arms[:, 3:]) / 4)
+    return np.asarray(np.linalg.det(arms))
 
 
 def _unit(vectors: Array) -> Array:

@@ -28,7 +28,7 @@ from transformers import PreTrainedModel
 
 from engine.errors import ModelError
 from engine.lp.driver import SYMBOL, State
-from engine.lp.table import NO_ID, SYMBOLS, Automaton, Program
+from engine.lp.table import NO_ID, SYMBOLS, Automaton, Program, live_columns
 from engine.models.devices import free_memory
 
 MKLDNN: Any = torch.ops.mkldnn
@@ -336,7 +336,7 @@ class LiveHead:
         """``whole``: the same head packed, asked for where most of its rows are wanted."""
         symbols = np.unique(np.concatenate([program.symbols.reshape(-1) for program in programs]))
         symbols = symbols[symbols != NO_ID]
-        wanted = np.union1d(automaton.live, symbols).astype(np.int64)
+        wanted = live_columns(automaton, programs)
         is_slice = len(wanted) > MOST_SHARE * len(automaton.classes)
         columns = np.arange(wanted.max() + 1) if is_slice else wanted
         self.ids = torch.from_numpy(columns).to(head.device)  # [C]

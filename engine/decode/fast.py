@@ -24,6 +24,7 @@ from engine.decode.loop import Loop
 from engine.decode.plan import DecodeOptions, Request
 from engine.decode.rows import RowBatch, Work, broken_logits
 from engine.decode.sampling import is_broken, sample
+from engine.decode.shaped_rows import AnswerShape
 from engine.decode.steps import Back, Counters, Events
 from engine.lp.constraint import HasAutomaton
 from engine.lp.driver import LOST, State
@@ -37,9 +38,9 @@ FEW_ROWS, ALIGNED = 64, 16
 """How many rows are few; and slots of which attention on a GPU takes a multiple as they are."""
 SLOTS = 128
 """Cache slots that are seen grow in steps of so many: one graph for each."""
-COUNT, REASON, FORCED, CELL, TOKENS = 0, 1, 2, 3, 4
-"""Columns of a report: how many tokens were written, why the row stopped, what was forced first, the cell that all led
-to, and the tokens."""
+COUNT, REASON, FORCED, CELL, NODE, TOKENS = range(6)
+"""Columns of a report: how many tokens were written, why the row stopped, what was forced first, the cell and the node
+that all led to, and the tokens."""
 GOES_ON, EMPTY, DESYNC, BROKEN = 0, 1, 2, 3
 
 
@@ -73,8 +74,9 @@ class FastBackend:
     ) -> Events:
         if not requests:
             return
-        loop = StaticLoop if self.is_static and not options.is_stepwise else Loop
-        parts = (self.body, self.constraint.automaton, self.end_id, self.vocab_size)
+        is_asked = any(isinstance(request.guard, AnswerShape) for request in requests)  # on the host, each step
+        loop = StaticLoop if self.is_static and not options.is_stepwise and not is_asked else Loop
+        parts = (self.body, self.constraint, self.end_id, self.vocab_size)
         yield from loop(*parts, requests, options, counters, cancelled).events()
 
 
@@ -168,7 +170,7 @@ class StaticLoop(Loop):
         is_empty = peak.isneginf() & (forced == NO_ID)
         reason = torch.where(after.cell == LOST, torch.where(is_empty, EMPTY, DESYNC), GOES_ON)
         reason = torch.where(is_broken(peak), BROKEN, reason)
-        self._write_report(is_ready, count, reason, forced, after.cell, tokens)
+        self._write_report(is_ready, count, reason, forced, after, tokens)
         self._move_on(batch, is_ready, tokens, count, after)
 
     def _read_width(self, seen: int, batch: RowBatch) -> tuple[Tensor, Tensor]:
@@ -187,11 +189,13 @@ class StaticLoop(Loop):
         return hidden.gather(1, last).squeeze(1), self.is_active & (batch.count == 0)
 
     def _write_report(
-        self, is_ready: Tensor, count: Tensor, reason: Tensor, forced: Tensor, cell: Tensor, tokens: Tensor
+        self, is_ready: Tensor, count: Tensor, reason: Tensor, forced: Tensor, after: State, tokens: Tensor
     ) -> None:
         """Into the part of the report that has its turn."""
-        columns = [torch.where(is_ready, count, 0), torch.where(is_ready, reason, GOES_ON), forced, cell]
-        self.report.index_copy_(0, self.turn, torch.cat([torch.stack(columns, dim=1), tokens], dim=1)[None])
+        columns = [torch.where(is_ready, count, 0), torch.where(is_ready, reason, GOES_ON), forced]
+        self.report.index_copy_(
+            0, self.turn, torch.cat([torch.stack([*columns, after.cell, after.node], dim=1), tokens], dim=1)[None]
+        )
         self.turn.add_(1)
 
     def _move_on(self, batch: RowBatch, is_ready: Tensor, tokens: Tensor, count: Tensor, after: State) -> None:
@@ -211,11 +215,11 @@ class StaticLoop(Loop):
         for report in steps:
             if any(reason == BROKEN for _, reason, *_ in report):
                 raise broken_logits(self.body.name)
-            for row, (count, reason, forced, cell, *tokens) in enumerate(report):
+            for row, (count, reason, forced, cell, node, *tokens) in enumerate(report):
                 if batch.work[row] is None or not count or row in went_back:
                     continue
                 self.most_read[row] += count
-                if self._take(row, batch, tokens[:count], cell, forced != NO_ID, reason == EMPTY):
+                if self._take(row, batch, tokens[:count], (cell, node), forced != NO_ID, reason == EMPTY):
                     went_back.add(row)
         for row, work in enumerate(batch.work):
             if work is None:

@@ -23,10 +23,14 @@ from engine.decode.guarding import AnswerGuard
 from engine.decode.plan import BackendName, DecodeOptions, Plan, Request, default_limit, requests_for
 from engine.decode.samples import Guarding, Reader, Sample, ThrownTry
 from engine.decode.scoring import Stored, forced_closes
+from engine.decode.shaped_rows import AnswerShape
 from engine.decode.steps import Back, Counters, Diagnosis, Event, Step, StepObserver, Stop, StopReason, Tap, phase
 from engine.errors import ConstraintError, EnrichedError, ModelError, UnsupportedMoleculeError
 from engine.lp.constraint import Constraint, LpParameters, build_constraint
-from engine.lp_records import DEFAULT_LP, lp_record, split_cleanup
+from engine.lp.exact import ExactConstraint
+from engine.lp.shaped import ShapedMolecule
+from engine.lp.table import Program
+from engine.lp_records import DEFAULT_LP, GuardSettings, lp_record, split_cleanup
 from engine.models.devices import threads_of
 from engine.models.loading import LoadedModel
 from engine.records import CHECK_COLUMNS, Molecule, ReaderName
@@ -104,21 +108,26 @@ class Generation:
     def _guard(self) -> None:
         """Give each molecule's requests its guard, where one can be made."""
         count, settings = self.plan.generations, self.plan.guard
-        if self.plan.sampling.is_greedy:  # the same tokens would come again
+        if self.plan.sampling.is_greedy and not lp_record(self.lp).asks_tokens:  # the same tokens would come again
             settings = replace(settings, most_thrown=0)
             self.counters.notes.append("greedy sampling redraws nothing: what the guard found wrong was only named")
-        made: dict[int, MoleculeGuard] = {}  # by identity: a molecule may be in the list many times
+        made: dict[int, AnswerGuard | AnswerShape] = {}  # by identity: a molecule may be in the list many times
         for index, molecule in enumerate(self.molecules):
             part = slice(index * count, (index + 1) * count)
             try:
                 if id(molecule) not in made:
-                    made[id(molecule)] = MoleculeGuard(molecule.mol, settings.checks)
+                    made[id(molecule)] = self._guard_of(molecule, self.requests[part][0].program, settings)
             except UnsupportedMoleculeError as error:
                 note = f"{molecule.smiles} was written as under exact, without a guard: {error.what}"
                 self.counters.notes.append(note)
                 continue
-            guard = AnswerGuard(made[id(molecule)], self.requests[part][0].program, self.loaded.tokenizer, settings)
-            self.requests[part] = [replace(request, guard=guard) for request in self.requests[part]]
+            self.requests[part] = [replace(request, guard=made[id(molecule)]) for request in self.requests[part]]
+
+    def _guard_of(self, molecule: Molecule, program: Program, settings: GuardSettings) -> AnswerGuard | AnswerShape:
+        if lp_record(self.lp).asks_tokens:
+            assert isinstance(self.constraint, ExactConstraint)
+            return AnswerShape(ShapedMolecule(molecule.mol, program, self.constraint, settings.checks), settings)
+        return AnswerGuard(MoleculeGuard(molecule.mol, settings.checks), program, self.loaded.tokenizer, settings)
 
     def events(self, cancelled: Callable[[], bool] = lambda: False) -> Iterator[Event]:
         """The stream; a sample is in ``samples`` before its stop is passed on."""

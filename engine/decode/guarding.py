@@ -38,6 +38,9 @@ class AnswerGuard:
         self.first = [int(free[blocks == block][0]) for block in range(self.blocks)]
         self.closing = [int(free[blocks == block][-1]) for block in range(self.blocks)]
 
+    def row(self, sample: int, limit: int) -> GuardedRow:
+        return GuardedRow(self, sample, limit)
+
     def start(self, block: int) -> tuple[int, int]:
         """Cell and node at which a block's first choice is made."""
         return self.first[block], int(self.program.entry[self.first[block]])
@@ -63,10 +66,10 @@ class GuardedRow:
         self.reached = list(range(blocks))  # and to which block at the last
 
     def passed(
-        self, written: Sequence[int], ids: Sequence[int], cell: int, end_id: int
+        self, written: Sequence[int], ids: Sequence[int], at: tuple[int, int], end_id: int
     ) -> tuple[Sequence[int], Back | None]:
-        """Of new ids, which led to this cell, those that are to be handed out; and whether the text then goes back."""
-        close = self._close_at(len(written) + len(ids), cell, has_end=ids[-1] == end_id)
+        """Of new ids, which led to this cell and node, those to be handed out; and whether it goes back then."""
+        close = self._close_at(len(written) + len(ids), at[0], has_end=ids[-1] == end_id)
         back = None if close is None else self._look([*written, *ids], close)
         return (ids, None) if back is None or close is None else (ids[: close + 1 - len(written)], back)
 

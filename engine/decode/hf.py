@@ -38,11 +38,15 @@ from transformers import (
 from engine.decode.plan import DecodeOptions, Request, Sampling
 from engine.decode.rows import Work, check_logits, halved, look, peak_memory_mb
 from engine.decode.sampling import sample, steps_behind, uniform
+from engine.decode.shaped_rows import ShapedRow
+from engine.decode.shaping import Shaper
 from engine.decode.steps import Back, Counters, Diagnosis, Event, Step, Stop, StopReason, phase
 from engine.lp.constraint import HasAutomaton, check_rows
 from engine.lp.driver import State, Tables
+from engine.lp.exact import ExactConstraint
 from engine.lp.processor import ProgramProcessor
-from engine.lp.table import DEAD, NO_ID
+from engine.lp.shaped import ShapedTokens
+from engine.lp.table import DEAD, NO_ID, live_columns
 from engine.lp.unconstrained import Unconstrained
 
 HandOver = Callable[[list[Event]], bool]
@@ -129,7 +133,8 @@ class HfBackend:
             mask = pad_sequence(list(map(torch.ones_like, prefixes)), batch_first=True, padding_side="left")
             masks = _Masks(self._constraint, rows, self._end, self._model)
             draws, how = self._drawing(rows, options, ids.shape[1])
-            criterion = _StepCriterion(rows, masks, self._vocab_size, options, deadline, hand_over)
+            dead = next((draw.dead for draw in draws if isinstance(draw, ShapedDraw)), [])
+            criterion = _StepCriterion(rows, masks, self._vocab_size, options, deadline, hand_over, dead)
             model: Any = copy.copy(self._model)  # the same weights
             model.generation_config = GenerationConfig()  # what we leave open would come from the model's own
             most = max(1, *[row.request.limit - len(row.written) for row in rows])
@@ -148,6 +153,8 @@ class HfBackend:
     ) -> tuple[list[LogitsProcessor], dict[str, Any]]:
         """What draws, and what ``generate`` is told of it. ``width``: of the prompts with their padding."""
         parameters = (options.sampling, options.seed, rows, width, self._model.device)
+        if isinstance(self._constraint, ExactConstraint) and any(isinstance(row.guarded, ShapedRow) for row in rows):
+            return [ShapedDraw(*parameters, self._constraint)], {"do_sample": False}
         return [] if options.sampling.is_greedy else [KeyedDraw(*parameters)], {"do_sample": False}
 
 
@@ -238,18 +245,55 @@ class KeyedDraw(LogitsProcessor):
         self._only: Tensor | None = None  # [B, V] minus infinity but at the ids of the step before
         self._ids: Tensor | None = None  # [B, 1]
 
+    def _draw(self, scores: Tensor, steps: Tensor) -> Tensor:
+        """[B] the tokens of these steps."""
+        columns = (scores.amax(dim=0) > -torch.inf).nonzero()[:, 0]  # that any row can draw from
+        possible = scores if len(columns) == scores.shape[1] else scores[:, columns]
+        return columns[sample(possible, self._sampling, uniform(self._seed, self._keys, steps))]
+
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        steps = self._written + (input_ids.shape[1] - self._width)
         with phase("sample"):
-            columns = (scores.amax(dim=0) > -torch.inf).nonzero()[:, 0]  # that any row can draw from
-            possible = scores if len(columns) == scores.shape[1] else scores[:, columns]
-            ids = columns[sample(possible, self._sampling, uniform(self._seed, self._keys, steps))][:, None]
+            ids = self._draw(scores, self._written + (input_ids.shape[1] - self._width))[:, None]
         if self._only is None or self._ids is None:
             self._only = torch.full_like(scores, -torch.inf)
         else:
             self._only.scatter_(1, self._ids, -torch.inf)
         self._ids = ids
         return self._only.scatter_(1, ids, 0.0)
+
+
+class ShapedDraw(KeyedDraw):
+    """The same under ``shaped``: a token is drawn among those that leave a right place."""
+
+    def __init__(
+        self,
+        sampling: Sampling,
+        seed: int,
+        rows: Sequence[Work],
+        width: int,
+        device: torch.device,
+        constraint: ExactConstraint,
+    ) -> None:
+        super().__init__(sampling, seed, rows, width, device)
+        columns = live_columns(constraint.automaton, [row.request.program for row in rows])
+        self._columns, self._rows = torch.from_numpy(columns).to(device), rows
+        self._shaper = Shaper(ShapedTokens(constraint, columns), sampling, self._redrawn)
+        self._steps = self._written
+        self.dead: list[int] = []  # rows that are at a dead end
+
+    def _draw(self, scores: Tensor, steps: Tensor) -> Tensor:
+        self._steps = steps
+        ids = scores.argmax(dim=1)  # of rows that are done, or forced to a token that no choice ever has
+        writing = [row.guarded if isinstance(row.guarded, ShapedRow) else None for row in self._rows]
+        logits = scores[:, self._columns]
+        is_open = ~torch.isneginf(logits.amax(dim=1))
+        drawn, dead = self._shaper.choose(writing, logits, uniform(self._seed, self._keys, steps))
+        self.dead[:] = dead
+        return torch.where(is_open, self._columns[drawn], ids)
+
+    def _redrawn(self, rows: Sequence[int], tries: Sequence[int]) -> Tensor:
+        behind = torch.tensor([steps_behind(0, count) for count in tries], device=self._steps.device)
+        return uniform(self._seed, self._keys[list(rows)], self._steps[list(rows)] + behind)
 
 
 class _StepCriterion(StoppingCriteria):
@@ -264,10 +308,11 @@ class _StepCriterion(StoppingCriteria):
         options: DecodeOptions,
         deadline: float,
         hand_over: HandOver,
+        dead: Sequence[int],
     ) -> None:
-        """``deadline`` is one of the monotonic clock."""
+        """``deadline`` is one of the monotonic clock; ``dead`` has the rows that are at a dead end, step by step."""
         self._rows, self._masks, self._vocab_size, self._options = rows, masks, vocab_size, options
-        self._deadline, self._hand_over = deadline, hand_over
+        self._deadline, self._hand_over, self._dead = deadline, hand_over, dead
         self._open = list(range(len(rows)))  # rows without a stop
         self.marks = ExitStack()  # of steps, which no function encloses
         self.marks.enter_context(phase("step"))
@@ -290,14 +335,19 @@ class _StepCriterion(StoppingCriteria):
         events: list[Event] = [self._rows[row].stop(reason) for row, reason in stopped.items()]
         writing = [row for row in self._open if row not in stopped]
         diagnoses = self._diagnoses(writing, tokens, is_forced)
-        cells: list[int] = []
+        places: list[tuple[int, int]] = []
         if any(row.guarded for row in self._rows):
-            cells = masks.tables.step(masks.state, tokens).cell.tolist()
+            after = masks.tables.step(masks.state, tokens)
+            places = list(zip(after.cell.tolist(), after.node.tolist(), strict=True))
         self._open = []
         for row, diagnosis in zip(writing, diagnoses, strict=True):
-            work, back = self._rows[row], None
+            work = self._rows[row]
+            back = self._from_dead_end(row)
+            if back is not None:
+                events.append(back)
+                continue
             if work.guarded is not None:
-                _, back = work.guarded.passed(work.written, [ids[row]], cells[row], end)
+                _, back = work.guarded.passed(work.written, [ids[row]], places[row], end)
             events.append(work.write(ids[row], forced=bool(forced[row]), diagnosis=diagnosis))
             reason = work.ended(end) or ("time" if is_late else None)
             if back is not None:  # it leaves the batch, and starts again in another
@@ -307,6 +357,10 @@ class _StepCriterion(StoppingCriteria):
             else:
                 events.append(work.stop(reason))
         return events
+
+    def _from_dead_end(self, row: int) -> Back | None:
+        guarded = self._rows[row].guarded
+        return guarded.go_back() if row in self._dead and isinstance(guarded, ShapedRow) else None
 
     def _diagnoses(self, rows: Sequence[int], tokens: Tensor, forced: Tensor) -> Sequence[Diagnosis | None]:
         if not self._options.is_stepwise or not rows:

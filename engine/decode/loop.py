@@ -32,9 +32,14 @@ from engine.decode.rows import (
     peak_memory_mb,
 )
 from engine.decode.sampling import is_broken, sample
+from engine.decode.shaped_rows import AnswerShape, ShapedRow
+from engine.decode.shaping import Shaper
 from engine.decode.steps import Back, Counters, Diagnosis, Event, Events, Phase, StopReason, phase
+from engine.lp.constraint import HasAutomaton
 from engine.lp.driver import LOST
-from engine.lp.table import NO_ID, Automaton
+from engine.lp.exact import ExactConstraint
+from engine.lp.shaped import ShapedTokens
+from engine.lp.table import NO_ID
 
 PREFILL_WIDTH = 256
 """Tokens of a prompt that are read in one pass."""
@@ -55,7 +60,7 @@ class Loop:
     def __init__(
         self,
         body: Body,
-        automaton: Automaton,
+        constraint: HasAutomaton,
         end_id: int,
         vocab_size: int,
         requests: Sequence[Request],
@@ -63,12 +68,16 @@ class Loop:
         counters: Counters,
         cancelled: Callable[[], bool],
     ) -> None:
-        self.body, self.automaton, self.end_id, self.vocab_size = body, automaton, end_id, vocab_size
+        self.body, self.automaton, self.end_id, self.vocab_size = body, constraint.automaton, end_id, vocab_size
         self.options, self.counters, self.cancelled = options, counters, cancelled
         self.requests = sorted(requests, key=lambda request: -request.limit)
         self.queue = deque(Work(request) for request in self.requests)
         programs = [request.program for request in requests]
         self.head = LiveHead(self.body.head, self.automaton, programs, lambda: body.whole_head)
+        self.shaper: Shaper | None = None
+        if isinstance(constraint, ExactConstraint) and any(isinstance(one.guard, AnswerShape) for one in requests):
+            tokens = ShapedTokens(constraint, self.head.ids.cpu().numpy())
+            self.shaper = Shaper(tokens, options.sampling, self._redrawn)
         longest = longest_run(requests)
         self.run = 0 if options.is_stepwise else min(longest, MOST_RUN)
         # Where all that is forced is appended at once, every row that is to draw is at a real choice.
@@ -202,7 +211,8 @@ class Loop:
             logits = self.head(hidden, state, tables.here(state))  # [B, C]
         with self.clock("sampling_s"):
             peak = logits.amax(dim=1)
-            token = self.head.ids[sample(logits, self.options.sampling, batch.numbers())]
+            columns, dead = self._drawn(logits, batch)
+            token = self.head.ids[columns]
         forced = token.new_full(token.shape, NO_ID) if self.is_settled else tables.forced_id(state)
         token = torch.where(forced == NO_ID, token, forced)
         diagnoses: Sequence[Diagnosis | None] = [None] * len(batch)
@@ -219,34 +229,59 @@ class Loop:
             else:
                 batch.pending, batch.count, batch.state = tables.advance(state, token, self.run)
             batch.pos = batch.pos + batch.count
-        head = torch.stack([is_broken(peak), peak.isneginf(), batch.count, batch.state.cell, forced], dim=1)
+        head = torch.stack(
+            [is_broken(peak), peak.isneginf(), batch.count, batch.state.cell, batch.state.node, forced], dim=1
+        )
         rows = torch.cat([head, batch.pending], dim=1).tolist()  # the step's one copy to the host
         if any(row[0] for row in rows):
             raise broken_logits(self.body.name)
-        for row, (_, has_no_token, count, cell, forced_id, *tokens) in enumerate(rows):
+        for row, (_, has_no_token, count, cell, node, forced_id, *tokens) in enumerate(rows):
             batch.waiting[row] = count
+            if row in dead and self._leave_dead_end(row, batch):
+                continue
             is_forced = forced_id != NO_ID
             is_empty = cell == LOST and not is_forced and bool(has_no_token)
-            self._take(row, batch, tokens[:count], cell, is_forced, is_empty, diagnoses[row])
+            self._take(row, batch, tokens[:count], (cell, node), is_forced, is_empty, diagnoses[row])
+
+    def _drawn(self, logits: Tensor, batch: RowBatch) -> tuple[Tensor, list[int]]:
+        """A column a row, and the rows at a dead end."""
+        if self.shaper is None:
+            return sample(logits, self.options.sampling, batch.numbers()), []
+        guarded = [None if work is None else work.guarded for work in batch.work]
+        rows = [row if isinstance(row, ShapedRow) else None for row in guarded]
+        return self.shaper.choose(rows, logits, batch.numbers())
+
+    def _redrawn(self, rows: Sequence[int], tries: Sequence[int]) -> Tensor:
+        assert self.batch is not None
+        return self.batch.redrawn(rows, tries, self.options.seed)
+
+    def _leave_dead_end(self, row: int, batch: RowBatch) -> bool:
+        """Whether the row went back."""
+        work = batch.work[row]
+        assert work is not None and isinstance(work.guarded, ShapedRow)
+        back = work.guarded.go_back()
+        if back is not None:
+            self._go_back(row, batch, work, back)
+        return back is not None
 
     def _take(
         self,
         row: int,
         batch: RowBatch,
         ids: Sequence[int],
-        cell: int,
+        at: tuple[int, int],
         is_forced: bool,
         is_empty: bool,
         diagnosis: Diagnosis | None = None,
     ) -> bool:
-        """Hand out a row's tokens, the first of them forced or not, which led to this cell; whether its guard then sent
-        it back. A lost row stops: no token was legal, or the one that came was not."""
-        work, back = batch.work[row], None
+        """Hand out a row's tokens, the first of them forced or not, which led to this cell and node; whether its guard
+        then sent it back. A lost row stops: no token was legal, or the one that came was not."""
+        work, back, cell = batch.work[row], None, at[0]
         assert work is not None
         if cell == LOST:
             ids = () if is_empty else ids[:1]
         elif work.guarded is not None:
-            ids, back = work.guarded.passed(work.written, ids, cell, self.end_id)
+            ids, back = work.guarded.passed(work.written, ids, at, self.end_id)
         is_over = self._hand_out(work, ids, [is_forced, *[True] * len(ids)], diagnosis)
         if cell == LOST and not is_over:
             self.events_out.append(work.stop("empty_mask" if is_empty else "desync"))

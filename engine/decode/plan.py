@@ -13,6 +13,7 @@ from engine.records import BinFormat, Descriptors, Molecule, NumberFormat
 
 if TYPE_CHECKING:
     from engine.decode.guarding import AnswerGuard
+    from engine.decode.shaped_rows import AnswerShape
     from engine.decode.steps import CloseIds, Tap
     from engine.lp.constraint import Constraint
     from engine.lp.table import Program
@@ -149,7 +150,7 @@ class Request:
     program: Program
     limit: int  # most tokens of the answer
     start: tuple[int, int] | None = None  # cell and node, where the prompt ends inside an answer
-    guard: AnswerGuard | None = None
+    guard: AnswerGuard | AnswerShape | None = None
 
 
 def default_limit(heavy_atoms: int) -> int:

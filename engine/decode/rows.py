@@ -22,6 +22,7 @@ from engine.decode.diagnosis import blocks_and_rules, diagnose
 from engine.decode.guarding import GuardedRow
 from engine.decode.plan import DecodeOptions, Request
 from engine.decode.sampling import is_broken, steps_behind, uniform
+from engine.decode.shaped_rows import ShapedRow
 from engine.decode.steps import Back, Choice, Counters, Diagnosis, Step, Stop, StopReason
 from engine.errors import ModelError, shown
 from engine.lp.driver import State, Tables, forced_runs
@@ -40,11 +41,11 @@ class Work:
     request: Request
     written: list[int] = field(default_factory=list)
     forced: list[bool] = field(default_factory=list)  # by token
-    guarded: GuardedRow | None = field(init=False)
+    guarded: GuardedRow | ShapedRow | None = field(init=False)
 
     def __post_init__(self) -> None:
         request = self.request
-        self.guarded = None if request.guard is None else GuardedRow(request.guard, request.sample, request.limit)
+        self.guarded = None if request.guard is None else request.guard.row(request.sample, request.limit)
 
     @property
     def rewinds(self) -> int:
@@ -190,6 +191,16 @@ class RowBatch:
     def numbers(self) -> Tensor:
         """[B] the uniform number of each row's next step."""
         return self.noise.gather(1, self.pos[:, None].clamp(max=self.noise.shape[1] - 1)).squeeze(1)
+
+    def redrawn(self, rows: Sequence[int], tries: Sequence[int], seed: int) -> Tensor:
+        """[rows] the uniform numbers of rows that draw their next step again, by how often they did."""
+        behind = [(work, steps_behind(work.rewinds, count)) for work, count in zip(self._of(rows), tries, strict=True)]
+        keys = torch.tensor([work.request.key for work, _ in behind], device=self.noise.device)
+        steps = torch.tensor([len(work.written) + far for work, far in behind], device=self.noise.device)
+        return uniform(seed, keys, steps)
+
+    def _of(self, rows: Sequence[int]) -> list[Work]:
+        return [work for row in rows if (work := self.work[row]) is not None]
 
     def close_up(self) -> dict[int, int]:
         """Rows without work go, and the last ones move into the gaps; by row that stays, its new row."""

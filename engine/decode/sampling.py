@@ -120,9 +120,10 @@ def is_broken(peak: Tensor) -> Tensor:
     return peak.isnan() | peak.isposinf()
 
 
-def steps_behind(rewinds: int) -> int:
-    """Added to a step's number in what its draw is keyed by: a row that went back draws by numbers of its own."""
-    return rewinds << 32
+def steps_behind(rewinds: int, tries: int = 0) -> int:
+    """Added to a step's number in what its draw is keyed by: a row that went back draws by numbers of its own, and so
+    does one that draws again at the same step."""
+    return (rewinds << 32) + (tries << 20)
 
 
 def _mix(value: Tensor) -> Tensor:

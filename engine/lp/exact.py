@@ -14,7 +14,7 @@ from engine.chem.enriched import changed_carbon, segments_of
 from engine.errors import ConstraintError, shown
 from engine.lp.bins import bin_automaton
 from engine.lp.constraint import LpParameters, end_of
-from engine.lp.numbers import BRANCH, number_automaton
+from engine.lp.numbers import BRANCH, Numbers, number_automaton
 from engine.lp.table import KEEP, Cells, Program
 from engine.records import BinFormat, Molecule, NumberFormat
 from engine.text.tokenizers import TextTokenizer, number_ids
@@ -29,13 +29,14 @@ class ExactConstraint:
 
     def __init__(self, tokenizer: TextTokenizer, form: NumberFormat, vocab_rows: int, name: str = "exact") -> None:
         """``name``: of an LP that allows the same texts."""
-        self.name, self._tokenizer, self._end = name, tokenizer, end_of(tokenizer)
+        self.name, self.form, self.tokenizer, self._end = name, form, tokenizer, end_of(tokenizer)
         ids = number_ids(tokenizer)
-        self.automaton, self._entries = (
-            bin_automaton(ids, form, vocab_rows)
-            if isinstance(form, BinFormat)
-            else number_automaton(ids, form, vocab_rows)
-        )
+        self.numbers: Numbers | None = None  # of decimals
+        if isinstance(form, BinFormat):
+            self.automaton, self._entries = bin_automaton(ids, form, vocab_rows)
+        else:
+            self.numbers = number_automaton(ids, form, vocab_rows)
+            self.automaton, self._entries = self.numbers.automaton, self.numbers.starts
         self._segment = functools.lru_cache(maxsize=65_536)(self._tokenised)
 
     def compile(self, molecule: Molecule) -> Program:
@@ -64,12 +65,12 @@ class ExactConstraint:
 
     def _tokenised(self, text: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The segment before a plain number and before a minus sign: one token more, or another last one."""
-        plain = tuple(self._tokenizer.encode(text))
-        signed = tuple(self._tokenizer.encode(f"{text}-")) if text.endswith("<") else plain
+        plain = tuple(self.tokenizer.encode(text))
+        signed = tuple(self.tokenizer.encode(f"{text}-")) if text.endswith("<") else plain
         is_known = signed[:-1] == plain if len(signed) > len(plain) else signed[:-1] == plain[:-1]
         if not is_known or len(plain) < 2 or len(signed) > len(plain) + 1:
             raise ConstraintError(
-                f"the tokenizer {self._tokenizer.name} cuts {text!r} in a way that has no exact form",
+                f"the tokenizer {self.tokenizer.name} cuts {text!r} in a way that has no exact form",
                 "Use another LP for this molecule",
             )
         return plain, signed

@@ -54,9 +54,19 @@ class At:
 Edges = dict[At, dict[str, At | None]]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Numbers:
+    """The automaton of a tokenizer and a format, and what its nodes are."""
+
+    automaton: Automaton
+    starts: dict[str, int]  # by name the nodes at which a block begins
+    places: tuple[At, ...]  # [Q]
+    kinds: tuple[str, ...]  # [K] names of the classes
+    closes: NDArray[np.bool_]  # [Q, K] whether the block ends there
+
+
 @functools.lru_cache(maxsize=8)
-def number_automaton(ids: NumberIds, form: NumberFormat, vocab_rows: int) -> tuple[Automaton, dict[str, int]]:
-    """The automaton of a tokenizer and a format, and by name the nodes at which a block begins."""
+def number_automaton(ids: NumberIds, form: NumberFormat, vocab_rows: int) -> Numbers:
     kinds = [Digits(width, lead) for width in range(1, ids.width + 1) for lead in _leads(width)]
     names = ("dead", *(kind.name for kind in kinds), POINT, COMMA, COMMA_MINUS, CLOSE, SIGN)
     starts = {
@@ -71,7 +81,8 @@ def number_automaton(ids: NumberIds, form: NumberFormat, vocab_rows: int) -> tup
     goto, move = _transitions(numbered, edges, names)
     rules = tuple(_rule(at, form) for at in numbered)
     automaton = Automaton(_classes(ids, names, vocab_rows), goto, move, rules)
-    return automaton, {name: numbered[at] for name, at in starts.items()}
+    closes = np.array([[edges[at].get(name, at) is None for name in names] for at in numbered])
+    return Numbers(automaton, {name: numbered[at] for name, at in starts.items()}, tuple(numbered), names, closes)
 
 
 def _classes(ids: NumberIds, names: Sequence[str], vocab_rows: int) -> NDArray[np.int16]:

@@ -105,6 +105,12 @@ class Program:
         )
 
 
+def live_columns(automaton: Automaton, programs: Sequence[Program]) -> NDArray[np.int64]:
+    """The ids that any of these programs may ever let be chosen, in rising order."""
+    symbols = np.unique(np.concatenate([program.symbols.reshape(-1) for program in programs]))
+    return np.union1d(automaton.live, symbols[symbols != NO_ID]).astype(np.int64)
+
+
 class Cells:
     """A program that is being written."""
 

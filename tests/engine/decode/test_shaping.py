@@ -1,0 +1,157 @@
+"""``shaped``: its law against the full mask, its molecules against the verdict, its loops against one another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from engine.chem.smiles import parse_written
+from engine.chem.verdict import judge_answer
+from engine.decode.generation import Generation
+from engine.decode.plan import Plan, Sampling, preset
+from engine.decode.sampling import sample
+from engine.decode.shaping import Shaper
+from engine.errors import ConstraintError
+from engine.lp.places import MoleculePlaces, failing
+from engine.lp.processor import logits_processor
+from engine.lp.shaped import RIGHT, UNKNOWN, WRONG
+from engine.lp_records import GuardSettings
+from engine.models.loading import LoadedModel, load_model
+from engine.models.registry import load_registry
+from engine.records import BinFormat
+from tests.support import sized
+
+SAMPLINGS = (
+    Sampling(),
+    Sampling(0.7, top_p=0.8),
+    Sampling(0.8, min_p=0.1),
+    Sampling(1.2, top_k=4),
+    Sampling(1.0, top_k=5, top_p=0.7, min_p=0.05),
+)
+RINGS = ("O=Cc1cnc([C@@H]2C[C@H](O)CO2)s1", "C[C@H]1CC[C@H](N)C[C@@H]1C", "C[C@@H](O)[C@@H](N)C(=O)O", "C/C=C/C(=O)OC")
+
+
+@pytest.fixture(scope="module")
+def loaded() -> LoadedModel:
+    return load_model(next(entry for entry in load_registry().entries if entry.alias == "demo-qwen"), "cpu")
+
+
+class KnownTokens:
+    """Of a fixed set of columns it is known which are right, once they are asked."""
+
+    def __init__(self, right: Sequence[int]) -> None:
+        self.right, self.asked = set(right), 0
+
+    def candidates(self, answers: Sequence[Any], is_legal: np.ndarray) -> list[Any]:
+        return [SimpleNamespace(status=np.where(legal, UNKNOWN, WRONG).astype(np.int8)) for legal in is_legal]
+
+    def widen(self, candidates: Any) -> bool:
+        return False
+
+    def ask(self, wanted: Sequence[tuple[Any, np.ndarray]]) -> None:
+        for candidates, columns in wanted:
+            self.asked += len(columns)
+            candidates.status[columns] = [RIGHT if column in self.right else WRONG for column in columns.tolist()]
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+def test_the_law_is_that_of_the_mask(sampling: Sampling) -> None:
+    count = sized(4_000, 40_000)
+    scores = torch.tensor([2.0, 1.8, 1.5, 1.2, 1.0, 0.5, 0.3, 0.0, -0.5, -1.0, -2.0, -3.0])
+    logits = scores.repeat(count, 1)
+    right, draws = [1, 3, 4, 6, 9, 10], torch.Generator().manual_seed(2)
+    rows: list[Any] = [
+        SimpleNamespace(answer=SimpleNamespace(is_asked=True), log_share=np.zeros(2)) for _ in range(count)
+    ]
+    tokens: Any = KnownTokens(right)
+
+    def redraw(rows: Sequence[int], tries: Sequence[int]) -> Tensor:
+        return torch.rand(len(rows), generator=draws, dtype=torch.float64)
+
+    shaper = Shaper(tokens, sampling, redraw)
+    drawn, dead = shaper.choose(rows, logits, torch.rand(count, generator=draws, dtype=torch.float64))
+    masked = torch.full_like(logits, -torch.inf)
+    masked[:, right] = logits[:, right]
+    expected = sample(masked, sampling, torch.linspace(0, 1 - 1e-9, count, dtype=torch.float64))
+    of_law, of_mask = (torch.bincount(columns, minlength=len(scores)).double() for columns in (drawn, expected))
+    assert not dead and not of_law[of_mask == 0].any()
+    seen = of_mask > 0
+    chi_square = float(((of_law - of_mask)[seen] ** 2 / of_mask[seen]).sum())
+    assert chi_square < 4 * int(seen.sum()) + 12
+    assert tokens.asked <= count * len(scores)
+
+
+def test_where_nothing_is_right_the_row_is_at_a_dead_end() -> None:
+    rows: list[Any] = [SimpleNamespace(answer=SimpleNamespace(is_asked=True), log_share=np.zeros(2))]
+    for sampling in (*SAMPLINGS, Sampling(0.0)):
+        tokens: Any = KnownTokens([])
+        shaper = Shaper(tokens, sampling, lambda rows, tries: torch.full((len(rows),), 0.5, dtype=torch.float64))
+        _drawn, dead = shaper.choose(rows, torch.zeros(1, 5), torch.tensor([0.3], dtype=torch.float64))
+        assert dead == [0] and tokens.asked == 5
+
+
+@pytest.mark.parametrize("sampling", [preset("qwen3"), Sampling()])
+def test_what_is_written_without_a_mark_is_right(loaded: LoadedModel, sampling: Sampling) -> None:
+    molecules = [parse_written(smiles) for smiles in RINGS]
+    count = sized(2, 8)
+    generation = Generation(loaded, molecules, Plan("shaped", sampling=sampling, seed=11, generations=count))
+    exact = Generation(loaded, molecules, Plan("exact", sampling=sampling, seed=11, generations=count))
+    right = {"shaped": 0, "exact": 0}
+    for run in (generation, exact):
+        for written in run.run():
+            verdict = judge_answer(written.text, run.molecule_of(written.sample_id).mol)
+            is_right = verdict.geometry_right is True and verdict.stereo_right is not False
+            right[run.lp] += is_right
+            if written.guarding is not None and not written.guarding.unmended:
+                assert is_right, written.text
+    assert right["shaped"] >= 0.8 * len(RINGS) * count and right["shaped"] > right["exact"]
+
+
+def test_the_loops_write_the_same_at_any_size(loaded: LoadedModel) -> None:
+    molecules = [parse_written(smiles) for smiles in RINGS]
+    for sampling in (Sampling(), Sampling(0.7, top_p=0.8)):
+        texts = [
+            [written.text for written in Generation(loaded, molecules, replace(plan, sampling=sampling)).run()]
+            for plan in (
+                Plan("shaped", seed=3, batch_size=1),
+                Plan("shaped", seed=3, batch_size=3),
+                Plan("shaped", seed=3, backend="hf"),
+                Plan("shaped", seed=3, diagnostics=True, batch_size=2),
+            )
+        ]
+        assert all(other == texts[0] for other in texts[1:])
+
+
+def test_where_nothing_is_checked_it_is_exact(loaded: LoadedModel) -> None:
+    molecules = [parse_written(smiles) for smiles in RINGS]
+    plan = Plan(seed=5, sampling=Sampling(0.7, top_p=0.8))
+    unchecked = replace(plan, lp="shaped", guard=GuardSettings(checks=()))
+    texts = [[written.text for written in Generation(loaded, molecules, one).run()] for one in (plan, unchecked)]
+    assert texts[0] == texts[1]
+
+
+def test_a_check_stands_in_the_way_of_a_ring_that_is_too_wide() -> None:
+    placed = np.array([[0.0, 0, 0], [4.5, 0, 0], [0, 0, 0]])
+    assert failing(MoleculePlaces(parse_written("C1CC1").mol).checks[2], placed)[0] == "bonds"
+
+
+def test_what_a_dead_end_throws_away_is_counted(loaded: LoadedModel) -> None:
+    molecule = parse_written("CC(=O)N1CC[C@H](NC=O)[C@@H](F)C1")
+    generation = Generation(loaded, [molecule], Plan("shaped", generations=4, seed=7))
+    thrown = [attempt for written in generation.run() if written.guarding for attempt in written.guarding.thrown]
+    assert generation.counters.thrown_tokens == sum(len(attempt.steps) for attempt in thrown) > 0
+    assert sum(generation.counters.redrawn.values()) == len(thrown)
+
+
+def test_what_cannot_be_shaped_is_said_in_a_line(loaded: LoadedModel) -> None:
+    with pytest.raises(ConstraintError, match="takes tokens back"):
+        logits_processor("shaped", ["CC=O"], "qwen3", loaded.vocab_rows)
+    with pytest.raises(ConstraintError, match="for decimals, not for bins"):
+        Plan("shaped", form=BinFormat(256, -10, 10))
