@@ -16,7 +16,6 @@ from engine.lp_records import FORMER_NAMES, full_name, split_cleanup
 from engine.paths import ROOT
 from pages._shared import shown
 from pages._shared.components.address import limit_steps
-from pages._shared.components.theme_follower import follow_theme
 from pages._shared.uploads import release_of_other_pages
 
 NAME = "Driftscope"
@@ -40,7 +39,6 @@ def page(title: str, icon: str, lead: str, words: tuple[str, ...] = ()) -> None:
     st.set_page_config(page_title=f"{title} · {NAME}", page_icon=FAVICON, layout="wide")
     st.html(_CSS)
     limit_steps()
-    follow_theme()
     st.logo(_LOGO, icon_image=FAVICON, size="large")
     st.title(f"{icon} {title}", anchor=False)
     glossary = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", _GLOSSARY.read_text(encoding="utf-8"))

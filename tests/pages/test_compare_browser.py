@@ -17,20 +17,7 @@ from engine.store.files import Files
 from engine.store.store import DEMO, Store
 from pages._shared.components.charts_ready import drawing_module
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
-from tests.pages.browser import (
-    LIMIT_MS,
-    ROOT,
-    Browser,
-    Server,
-    Theme,
-    Visit,
-    expect_harmless,
-    legend,
-    rgb,
-    serve_quietly,
-    theme_settings,
-    visit,
-)
+from tests.pages.browser import LIMIT_MS, ROOT, Browser, Server, Visit, expect_harmless, legend, serve_quietly, visit
 from tests.pages.canvas_clicks import click_row, open_picker
 from tests.support import of_soak
 
@@ -64,17 +51,6 @@ def test_rows_are_ticked_and_the_link_says_which(browser: Browser, demo_server: 
     with visit(browser, demo_server, link) as seen:
         names = ("none", "group-v4.3", "exact", "guarded", "qwen")
         expect(legend(seen)).to_have_text([re.compile(part) for part in names])
-
-
-def test_charts_have_the_ground_of_a_theme_that_is_switched(browser: Browser, demo_server: Server) -> None:
-    with visit(browser, demo_server, "/compare") as seen:
-        ground = seen.page.locator(".js-plotly-plot .main-svg").first
-        themes: tuple[Theme, ...] = ("light", "dark", "light")
-        for theme in themes:
-            seen.page.emulate_media(color_scheme=theme)
-            expect(ground).to_have_css("background-color", rgb(theme_settings(theme)["backgroundColor"]))
-        seen.settle()
-        expect_harmless(seen)
 
 
 # --- cards ------------------------------------------------------------------------------------------------------------

@@ -98,5 +98,11 @@ def test_without_a_card_it_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pyte
 
 
 def test_make_gpu_with_a_python_of_ones_own_installs_nothing() -> None:
-    made = subprocess.run(["make", "-n", "gpu", "PY=python3"], cwd=ROOT, capture_output=True, text=True, check=True)
+    made = subprocess.run(
+        ["make", "-n", "--no-print-directory", "gpu", "PY=python3"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert made.stdout.split() == ["python3", "-m", "tools.bench.card"]
