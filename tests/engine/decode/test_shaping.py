@@ -61,9 +61,10 @@ class KnownTokens:
             candidates.status[columns] = [RIGHT if column in self.right else WRONG for column in columns.tolist()]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 def test_the_law_is_that_of_the_mask(sampling: Sampling) -> None:
-    count = sized(4_000, 40_000)
+    count = sized(4_000, 20_000)
     scores = torch.tensor([2.0, 1.8, 1.5, 1.2, 1.0, 0.5, 0.3, 0.0, -0.5, -1.0, -2.0, -3.0])
     logits = scores.repeat(count, 1)
     right, draws = [1, 3, 4, 6, 9, 10], torch.Generator().manual_seed(2)
@@ -97,6 +98,7 @@ def test_where_nothing_is_right_the_row_is_at_a_dead_end() -> None:
         assert dead == [0] and tokens.asked == 5
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("sampling", [preset("qwen3"), Sampling()])
 def test_what_is_written_without_a_mark_is_right(loaded: LoadedModel, sampling: Sampling) -> None:
     molecules = [parse_written(smiles) for smiles in RINGS]
@@ -114,6 +116,7 @@ def test_what_is_written_without_a_mark_is_right(loaded: LoadedModel, sampling: 
     assert right["shaped"] >= 0.8 * len(RINGS) * count and right["shaped"] > right["exact"]
 
 
+@pytest.mark.soak
 def test_the_loops_write_the_same_at_any_size(loaded: LoadedModel) -> None:
     molecules = [parse_written(smiles) for smiles in sized(RINGS[2:], RINGS)]
     for sampling in (Sampling(), Sampling(0.7, top_p=0.8)):
