@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from engine.chem.guard import WrongPlace
 from engine.decode.steps import Back
 from engine.lp.places import failing
@@ -38,11 +36,10 @@ class ShapedRow:
 
     def __init__(self, molecule: ShapedMolecule, settings: GuardSettings, sample_id: int) -> None:
         self.answer, self.settings, self.sample = ShapedAnswer(molecule), settings, sample_id
-        self.rewinds = self.dead_ends = self.thrown = 0  # thrown: blocks
+        self.rewinds = self.thrown = 0  # thrown: blocks
         self.starts = [len(molecule.opening), *[0] * (molecule.blocks - 1)]  # position of each block's first draw
         self.reached = 0  # the block whose first draw came last
         self.tries = [0] * molecule.blocks
-        self.log_share = np.zeros(2)  # of the mass of ``exact`` that was left, at least and at most
 
     @property
     def unmended(self) -> list[WrongPlace]:
@@ -62,7 +59,6 @@ class ShapedRow:
     def go_back(self) -> Back | None:
         """From a dead end; None where nothing more may be tried: what comes then is as under ``exact``."""
         answer, settings = self.answer, self.settings
-        self.dead_ends += 1
         check, atoms = failing(answer.checks, answer.placed)
         wrong = WrongPlace(check, tuple(answer.molecule.places.text_atoms[atom] for atom in atoms))
         target = max(0, answer.block - self.tries[answer.block] - (not answer.had_place))

@@ -34,7 +34,6 @@ class _Choice:
     """A row whose token is being decided."""
 
     index: int  # of the row
-    row: ShapedRow
     tokens: Candidates
     chances: Array  # [C] under ``exact``, at the sampling's temperature
     order: Columns  # the legal columns, the likeliest first
@@ -42,11 +41,6 @@ class _Choice:
     tries: int = 0
     was_asked: bool = False  # for what its filters seemed to keep
     is_dead: bool = False
-
-    def share(self) -> tuple[float, float]:
-        """Of the mass of ``exact`` that is right, at least and at most: as far as tokens were asked."""
-        status = self.tokens.status
-        return float(self.chances[status == RIGHT].sum()), 1.0 - float(self.chances[status == WRONG].sum())
 
 
 class Shaper:
@@ -72,9 +66,6 @@ class Shaper:
             for choice in choices:
                 if not choice.is_dead:
                     columns[choice.index] = choice.column
-        for choice in choices:
-            if not choice.is_dead:
-                choice.row.log_share += np.log(np.maximum(choice.share(), 1e-300))
         return columns, [choice.index for choice in choices if choice.is_dead]
 
     def _choices(self, rows: Sequence[ShapedRow | None], logits: Tensor, columns: Sequence[int]) -> list[_Choice]:
@@ -92,8 +83,8 @@ class Shaper:
         order = np.argsort(-chances, axis=1, kind="stable")
         tokens = self.tokens.candidates([row.answer for _, row in asked], legal[of_rows])
         return [
-            _Choice(index, row, tokens[at], chances[at], order[at, : legal[index].sum()], columns[index])
-            for at, (index, row) in enumerate(asked)
+            _Choice(index, tokens[at], chances[at], order[at, : legal[index].sum()], columns[index])
+            for at, index in enumerate(of_rows)
         ]
 
     def _settle(self, choices: Sequence[_Choice]) -> None:

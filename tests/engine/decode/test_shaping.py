@@ -68,9 +68,7 @@ def test_the_law_is_that_of_the_mask(sampling: Sampling) -> None:
     scores = torch.tensor([2.0, 1.8, 1.5, 1.2, 1.0, 0.5, 0.3, 0.0, -0.5, -1.0, -2.0, -3.0])
     logits = scores.repeat(count, 1)
     right, draws = [1, 3, 4, 6, 9, 10], torch.Generator().manual_seed(2)
-    rows: list[Any] = [
-        SimpleNamespace(answer=SimpleNamespace(is_asked=True), log_share=np.zeros(2)) for _ in range(count)
-    ]
+    rows: list[Any] = [SimpleNamespace(answer=SimpleNamespace(is_asked=True)) for _ in range(count)]
     tokens: Any = KnownTokens(right)
 
     def redraw(rows: Sequence[int], tries: Sequence[int]) -> Tensor:
@@ -90,7 +88,7 @@ def test_the_law_is_that_of_the_mask(sampling: Sampling) -> None:
 
 
 def test_where_nothing_is_right_the_row_is_at_a_dead_end() -> None:
-    rows: list[Any] = [SimpleNamespace(answer=SimpleNamespace(is_asked=True), log_share=np.zeros(2))]
+    rows: list[Any] = [SimpleNamespace(answer=SimpleNamespace(is_asked=True))]
     for sampling in (*SAMPLINGS, Sampling(0.0)):
         tokens: Any = KnownTokens([])
         shaper = Shaper(tokens, sampling, lambda rows, tries: torch.full((len(rows),), 0.5, dtype=torch.float64))
