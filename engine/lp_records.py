@@ -43,6 +43,28 @@ class PositionRule:
     no_added: bool = False  # no added token at all
 
 
+GuardCheck = Literal["bonds", "angles", "clash", "flat", "stereo"]
+GUARD_CHECKS: tuple[GuardCheck, ...] = get_args(GuardCheck)
+
+
+@dataclass(frozen=True, slots=True)
+class GuardSettings:
+    """How long a guard tries. ``most_thrown``: blocks that it may throw away, in multiples of the molecule's."""
+
+    retries: int = 3  # of a block
+    back: int = 3  # times that a block may send the text back to an earlier one
+    checks: tuple[GuardCheck, ...] = GUARD_CHECKS
+    most_thrown: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not all(0 <= limit < math.inf for limit in (self.retries, self.back, self.most_thrown)):
+            raise ConstraintError(
+                f"a guard cannot try {self.retries} times, go back {self.back} times "
+                f"and throw away {self.most_thrown:g} blocks for each of the molecule",
+                "Give finite numbers of 0 or more",
+            )
+
+
 @dataclass(frozen=True, slots=True)
 class LpRecord:
     """``closed_by``: whether the model itself chose to close a block, or the LP forced the closing token."""
@@ -58,6 +80,7 @@ class LpRecord:
     offers_cleanup: bool = False  # whether the pages offer it with a cleanup
     unguarded: str = ""  # the LP with its masks; each block is looked at as it closes, and redrawn where it is wrong
     asks_tokens: bool = False  # guarded too, and each token is asked before it is written
+    guard: GuardSettings = GuardSettings()  # the usual one, where it is guarded
     is_candidate: bool = False  # for the advice which LP to use
     writes_bins: bool = False  # where numbers are those of bins
 
@@ -94,7 +117,8 @@ _RECORDS = (
     LpRecord("guarded", "exact, and a block that makes the molecule wrong is redrawn", "engine.lp.exact", "model",
              unguarded=DEFAULT_LP, is_candidate=True),
     LpRecord("shaped", "exact, and only tokens that leave the atom a right place", "engine.lp.exact", "model",
-             unguarded=DEFAULT_LP, asks_tokens=True),
+             unguarded=DEFAULT_LP, asks_tokens=True, guard=GuardSettings(retries=0, back=6, most_thrown=2.0),
+             is_candidate=True),
 )  # fmt: skip
 LEGAL_ROWS = {(DEFAULT_LP, "qwen3"): 18, (DEFAULT_LP, "llama3"): 1_118}
 """Tokens that an LP may allow, by tokenizer, where they are few."""
@@ -119,27 +143,6 @@ _FORMER = {
     )
 }  # fmt: skip
 
-GuardCheck = Literal["bonds", "angles", "clash", "flat", "stereo"]
-GUARD_CHECKS: tuple[GuardCheck, ...] = get_args(GuardCheck)
-
-
-@dataclass(frozen=True, slots=True)
-class GuardSettings:
-    """How long a guard tries. ``most_thrown``: blocks that it may throw away, in multiples of the molecule's."""
-
-    retries: int = 3  # of a block
-    back: int = 3  # times that a block may send the text back to an earlier one
-    checks: tuple[GuardCheck, ...] = GUARD_CHECKS
-    most_thrown: float = 1.0
-
-    def __post_init__(self) -> None:
-        if not all(0 <= limit < math.inf for limit in (self.retries, self.back, self.most_thrown)):
-            raise ConstraintError(
-                f"a guard cannot try {self.retries} times, go back {self.back} times "
-                f"and throw away {self.most_thrown:g} blocks for each of the molecule",
-                "Give finite numbers of 0 or more",
-            )
-
 
 def guard_checks(names: str) -> tuple[GuardCheck, ...]:
     """The checks of a list such as ``bonds,stereo``, in their usual order."""
@@ -150,9 +153,9 @@ def guard_checks(names: str) -> tuple[GuardCheck, ...]:
     return tuple(check for check in GUARD_CHECKS if check in wanted)
 
 
-def guard_words(stored: str | None) -> str:
-    """What a run's guard (JSON) has other than the defaults, such as ``retries 2``; empty where nothing differs."""
-    usual = asdict(GuardSettings()) | {"weigh": 0}  # of runs that could be weighed
+def guard_words(stored: str | None, lp: LpRecord) -> str:
+    """What a run's guard (JSON) has other than its LP's usual one, such as ``retries 2``; empty where it is that."""
+    usual = asdict(lp.guard) | {"weigh": 0}  # of runs that could be weighed
     try:
         settings = dict(parsed_json(stored or "{}"))
     except (ValueError, TypeError):

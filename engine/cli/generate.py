@@ -16,7 +16,17 @@ from engine.cli.entries import MOLECULES_HELP, read_molecules, show_entries
 from engine.cli.text import BINS, READER, form_of
 from engine.errors import DriftscopeError, ModelError, shown
 from engine.figures.words import counted, fixed
-from engine.lp_records import DEFAULT_LP, LPS, NO_LP, GuardSettings, full_name, guard_checks
+from engine.lp_records import (
+    DEFAULT_LP,
+    GUARD_CHECKS,
+    LPS,
+    NO_LP,
+    GuardSettings,
+    full_name,
+    guard_checks,
+    lp_record,
+    split_cleanup,
+)
 from engine.models.registry import ModelEntry, load_registry
 from engine.paths import STATIC
 from engine.records import Molecule, NumberFormat, ReaderName
@@ -36,7 +46,6 @@ if TYPE_CHECKING:
 app = cli.new_app()
 DESCRIPTORS_HELP = "of bare heteroatoms: [O], or [OH] with-hydrogens (default: the LP's own, else the model's)"
 LPS_HELP = f"{', '.join(LPS)}; default: {DEFAULT_LP}"
-GUARD = GuardSettings()
 SMILES = cli.words(None, "SMILES", "molecules; - reads standard input, one per line")
 SubmitKind = Literal["local", "debug", "slurm", "h100", "a100"]
 FROM_0, SHARE = cli.most(1_000_000, 0), cli.most(1, 0)
@@ -73,10 +82,10 @@ class Plan:
     decimals: str | None = cli.option(None, "such as 0-4 (default: the model's)")
     integer_digits: int | None = cli.option(None, "at most (default: the model's)", of=cli.most(6), metavar="N")
     descriptors: Literal["plain", "with-hydrogens"] | None = cli.option(None, DESCRIPTORS_HELP)
-    retries: int = cli.option(GUARD.retries, "lp guarded: how often a wrong block is drawn again", of=FROM_0)
-    back: int = cli.option(GUARD.back, "lp guarded: how often a block may send the text back further", of=FROM_0)
-    most_thrown: float = cli.option(GUARD.most_thrown, "lp guarded: blocks thrown away, of each one's", of=FROM_0)
-    checks: str = cli.option(",".join(GUARD.checks), "lp guarded: what is checked of each block", "--guard")
+    retries: int | None = cli.option(None, "lp guarded: how often a wrong block is drawn again (3)", of=FROM_0)
+    back: int | None = cli.option(None, "how often a block may send the text back (guarded 3, shaped 6)", of=FROM_0)
+    most_thrown: float | None = cli.option(None, "blocks thrown away, of each one's (guarded 1, shaped 2)", of=FROM_0)
+    checks: str = cli.option(",".join(GUARD_CHECKS), "lp guarded or shaped: what is checked", "--guard")
     backend: str = cli.option("fast", "fast (ours) or hf (plain generate)")
     compile: bool = cli.option(False, "compile the fast backend (takes minutes; for a GPU)")
     sampling: str = cli.option("qwen3", "a preset, such as greedy", "--sampling", "--sampling-config")
@@ -101,7 +110,8 @@ class Plan:
         least, _, most = (self.decimals or f"{numbers.least_decimals}-{numbers.most_decimals}").partition("-")
         form = form_of(self.bins, least, most or least, self.integer_digits or numbers.most_integer_digits)
         sampling = replace(preset(self.sampling), **cli.given(Sampling, self))
-        guard = replace(GUARD, **cli.given(GuardSettings, self) | {"checks": guard_checks(self.checks)})
+        usual = lp_record(split_cleanup(full_name(lp))[0]).guard
+        guard = replace(usual, **cli.given(GuardSettings, self) | {"checks": guard_checks(self.checks)})
         values = {"lp": full_name(lp), "form": form, "sampling": sampling, "guard": guard}
         return DecodePlan(**cli.given(DecodePlan, self) | values)
 

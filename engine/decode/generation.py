@@ -25,6 +25,7 @@ from engine.decode.samples import Guarding, Reader, Sample, ThrownTry
 from engine.decode.scoring import Stored, forced_closes
 from engine.decode.shaped_rows import AnswerShape
 from engine.decode.steps import Back, Counters, Diagnosis, Event, Step, StepObserver, Stop, StopReason, Tap, phase
+from engine.decode.weighing import log_ws
 from engine.errors import ConstraintError, EnrichedError, ModelError, UnsupportedMoleculeError
 from engine.lp.constraint import Constraint, LpParameters, build_constraint
 from engine.lp.exact import ExactConstraint
@@ -107,7 +108,7 @@ class Generation:
 
     def _guard(self) -> None:
         """Give each molecule's requests its guard, where one can be made."""
-        count, settings = self.plan.generations, self.plan.guard
+        count, settings = self.plan.generations, self.plan.guard_settings
         if self.plan.sampling.is_greedy and not lp_record(self.lp).asks_tokens:  # the same tokens would come again
             settings = replace(settings, most_thrown=0)
             self.counters.notes.append("greedy sampling redraws nothing: what the guard found wrong was only named")
@@ -180,9 +181,15 @@ class Generation:
         diagnoses = [step.diagnosis for step in steps if step.diagnosis is not None]
         masses, guarding = self._masses(stop.sample, ids, diagnoses), None
         if self.request_of(stop.sample).guard is not None:
-            guarding = Guarding(tuple(self._thrown.pop(stop.sample, ())), stop.unmended)
+            guarding = self._guarding(stop, steps)
         details = {"diagnoses": diagnoses, "masses": masses, "guarding": guarding}
         return self._read(stop.sample, ids, forced, stop.reason, **details)
+
+    def _guarding(self, stop: Stop, steps: Sequence[Step]) -> Guarding:
+        shapings = None
+        if lp_record(self.lp).asks_tokens:
+            shapings = {step.pos: step.shaping for step in steps if step.shaping is not None}
+        return Guarding(tuple(self._thrown.pop(stop.sample, ())), stop.unmended, shapings, stop.reason == "end")
 
     def _read(self, number: int, ids: Iterable[int], forced: Iterable[bool], reason: StopReason, **more: Any) -> Sample:
         more |= {"sample_id": number, "generation": number % self.plan.generations}
@@ -262,6 +269,8 @@ OF_SAMPLE = "sample_id generation smiles text token_ids forced stop_reason token
 def document(generation: Generation) -> dict[str, Any]:
     """All that was written, and how, in JSON's types."""
     counters, plan, device = generation.counters, generation.plan, generation.loaded.device
+    is_shaped = lp_record(generation.lp).asks_tokens
+    log_w = log_ws(generation) if is_shaped else {}
     samples = []
     for sample in generation.in_order():
         row = {name: getattr(sample, name) for name in OF_SAMPLE}
@@ -269,6 +278,8 @@ def document(generation: Generation) -> dict[str, Any]:
         row["blocks"] = [asdict(block) for block in sample.blocks]
         if sample.guarding is not None:
             row |= {**sample.guarding.figures, "unmended": [asdict(wrong) for wrong in sample.guarding.unmended]}
+        if is_shaped:
+            row["log_w"] = log_w[sample.sample_id]
         if sample.raw_text != sample.text:
             row["raw_text"] = sample.raw_text
         if sample.diagnoses:

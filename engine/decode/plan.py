@@ -117,7 +117,7 @@ class Plan:
     candidates: int = 10
     compile: bool = False  # the fast backend's layers, by torch.compile
     equal_work: bool = False  # each answer as long as the exact LP's
-    guard: GuardSettings = field(default_factory=GuardSettings)  # of an LP that is guarded
+    guard: GuardSettings | None = None  # of an LP that is guarded; None: its usual one
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
@@ -134,6 +134,10 @@ class Plan:
         record = lp_record(split_cleanup(self.lp)[0])
         if isinstance(self.form, BinFormat) and not record.writes_bins:
             raise ConstraintError(f"the LP {record.name} is for decimals, not for bins", "Leave --bins or --lp out")
+
+    @property
+    def guard_settings(self) -> GuardSettings:
+        return self.guard or lp_record(split_cleanup(self.lp)[0]).guard
 
     def descriptors_of(self, model: Descriptors) -> Descriptors:
         """How the text's descriptors are written; ``model`` is how the model learnt them."""

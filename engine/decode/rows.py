@@ -54,7 +54,8 @@ class Work:
     def write(self, id_: int, *, forced: bool, diagnosis: Diagnosis | None = None) -> Step:
         self.written.append(id_)
         self.forced.append(forced)
-        return Step(self.request.sample, len(self.written) - 1, id_, forced, diagnosis)
+        shaping = self.guarded.take_shaping() if isinstance(self.guarded, ShapedRow) else None
+        return Step(self.request.sample, len(self.written) - 1, id_, forced, diagnosis, shaping)
 
     def ended(self, end_id: int) -> StopReason | None:
         if self.written[-1] == end_id:

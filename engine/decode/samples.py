@@ -6,12 +6,13 @@ reports' third solution, applied to the text alone: ids, and what they decode to
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from engine.chem.enriched import skeleton_of
 from engine.chem.guard import WrongPlace
-from engine.decode.steps import Back, Diagnosis, Step, StopReason
+from engine.decode.steps import Back, Diagnosis, Shaping, Step, StopReason
 from engine.lp_records import usual_placeholder
 from engine.records import Block, Check, Molecule, NumberFormat
 from engine.text.align import Alignment, align
@@ -35,6 +36,8 @@ class Guarding:
 
     thrown: tuple[ThrownTry, ...] = ()  # in the order in which they were drawn
     unmended: tuple[WrongPlace, ...] = ()  # what it found wrong and left, when nothing more might be tried
+    shapings: Mapping[int, Shaping] | None = None  # by position; None but under ``shaped``
+    has_end: bool = True  # not cut by a limit
 
     @property
     def redrawn_blocks(self) -> int:
@@ -48,7 +51,21 @@ class Guarding:
     @property
     def figures(self) -> dict[str, float | None]:
         """By column of ``samples``."""
-        return {"redrawn_blocks": self.redrawn_blocks, "thrown_tokens": self.thrown_tokens}
+        figures: dict[str, float | None] = {"redrawn_blocks": self.redrawn_blocks, "thrown_tokens": self.thrown_tokens}
+        if self.shapings is None:
+            return figures
+        figures["dead_ends"] = self.redrawn_blocks + bool(self.unmended)
+        figures["struck_tokens"] = sum(len(shaping.struck) for shaping in self.shapings.values())
+        return figures | {
+            "log_weight": self._weight([shaping.ln_share for shaping in self.shapings.values()]),
+            "log_weight_least": self._weight([shaping.ln_least for shaping in self.shapings.values()]),
+            "log_weight_most": self._weight([shaping.ln_most for shaping in self.shapings.values()]),
+        }
+
+    def _weight(self, shares: Iterable[float]) -> float | None:
+        """The log share of the mass under ``exact`` that was left; of a text that was not written in one go from its
+        start to its end that is not known."""
+        return math.fsum(shares) if self.has_end and not self.thrown and not self.unmended else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,6 +120,10 @@ def is_broken(peak: Tensor) -> Tensor:
     return peak.isnan() | peak.isposinf()
 
 
+MOST_TRIES = 2**12 - 1
+"""At one step that have numbers of their own."""
+
+
 def steps_behind(rewinds: int, tries: int = 0) -> int:
     """Added to a step's number in what its draw is keyed by: a row that went back draws by numbers of its own, and so
     does one that draws again at the same step."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.chem.guard import WrongPlace
-from engine.decode.steps import Back
+from engine.decode.steps import Back, Shaping
 from engine.lp.places import failing
 from engine.lp.shaped import ShapedAnswer, ShapedMolecule
 from engine.lp_records import GuardSettings
@@ -40,6 +40,11 @@ class ShapedRow:
         self.starts = [len(molecule.opening), *[0] * (molecule.blocks - 1)]  # position of each block's first draw
         self.reached = 0  # the block whose first draw came last
         self.tries = [0] * molecule.blocks
+        self.shaping: Shaping | None = None  # of the choice that was made last, until its token is written
+
+    def take_shaping(self) -> Shaping | None:
+        shaping, self.shaping = self.shaping, None
+        return shaping
 
     @property
     def unmended(self) -> list[WrongPlace]:

@@ -6,6 +6,9 @@ followed by a draw with a new number, among the rest (adaptive weighted rejectio
 With filters tokens are asked in falling order until who is kept is settled whatever the others are, and one is drawn.
 Where nothing is struck the draw is that of ``exact``.
 
+The share of the mass that is right is estimated as there: what is known to be, and of what is not known all or nothing
+by one more draw. The mean over draws is the true share, whatever was asked before.
+
 Where no token is right in the widest tolerance the row is at a dead end (`shaped_rows`).
 """
 
@@ -13,34 +16,57 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.decode.plan import Sampling
-from engine.decode.sampling import sample
+from engine.decode.sampling import MOST_TRIES, sample
 from engine.decode.shaped_rows import ShapedRow
+from engine.decode.steps import Shaping
 from engine.lp.prefixes import Array, Columns
-from engine.lp.shaped import RIGHT, UNKNOWN, WRONG, Candidates, ShapedTokens
+from engine.lp.shaped import RIGHT, UNKNOWN, WRONG, Candidates, Flags, ShapedTokens
 
 Redraw = Callable[[Sequence[int], Sequence[int]], Tensor]
 """The uniform numbers of some rows' n-th try at their steps."""
+SEEN = 0.99
+"""Of the mass: the likeliest tokens that hold it are compared with what is known to be right."""
+LITTLE = 1e-3
+"""Of the mass: what is not known is not asked for the weight's sake, and counts as right."""
+MORE = 12
+"""Tokens that are asked together with those that have to be, from a row's second question on."""
+TOLD = 1e-3
+"""Of the mass: a struck token that is less likely is not told of."""
 
 
-@dataclass(slots=True, eq=False)
-class _Choice:
-    """A row whose token is being decided."""
+class _Choices:
+    """The rows whose tokens are being decided, as arrays [n, C]; ``in_order`` ones have the likeliest token first."""
 
-    index: int  # of the row
-    tokens: Candidates
-    chances: Array  # [C] under ``exact``, at the sampling's temperature
-    order: Columns  # the legal columns, the likeliest first
-    column: int  # that is drawn
-    tries: int = 0
-    was_asked: bool = False  # for what its filters seemed to keep
-    is_dead: bool = False
+    def __init__(self, index: Sequence[int], rows: Sequence[ShapedRow], tokens: Candidates, chances: Array) -> None:
+        self.index, self.rows, self.tokens, self.chances = list(index), list(rows), tokens, chances
+        self.order = np.argsort(-chances, axis=1, kind="stable")
+        self.falling = np.take_along_axis(chances, self.order, axis=1)
+        self.is_dead = np.zeros(len(index), dtype=bool)
+        self.tries = np.zeros(len(index), dtype=np.int64)
+
+    @property
+    def is_struck(self) -> Flags:
+        """Whether a row has a token that may not come."""
+        return np.asarray(((self.tokens.status == WRONG) & self.tokens.is_legal).any(axis=1))
+
+    def status_in_order(self, of: Columns) -> NDArray[np.int8]:
+        return self.tokens.status[of[:, None], self.order[of]]
+
+    def pairs(self, of: Columns, in_order: Flags) -> tuple[Columns, Columns]:
+        """The choices among ``of`` and the columns of what is flagged [of, C]."""
+        at, place = np.nonzero(in_order)
+        return of[at], self.order[of[at], place]
+
+    def mass(self, status: int) -> Array:
+        """[n] of the legal tokens of a status."""
+        return np.asarray((self.chances * ((self.tokens.status == status) & self.tokens.is_legal)).sum(axis=1))
 
 
 class Shaper:
@@ -53,103 +79,145 @@ class Shaper:
         """The columns drawn [B] from logits [B, C] by each row's uniform number [B]; and the rows at a dead end, whose
         columns are as under ``exact``."""
         columns = sample(logits, self.sampling, numbers)
-        choices = self._choices(rows, logits, columns.tolist())
+        choices = self._choices(rows, logits)
+        if choices is None:
+            return columns, []
         if self.sampling.is_greedy or self.sampling.has_filters:
             self._settle(choices)
-            again = [choice for choice in choices if (choice.tokens.status[choice.order] == WRONG).any()]
-            again = [choice for choice in again if not choice.is_dead]
-            if again:
-                index = [choice.index for choice in again]
-                columns[index] = sample(_without_struck(logits, again), self.sampling, numbers[index])
+            again = np.flatnonzero(choices.is_struck & ~choices.is_dead)
+            if len(again):
+                of = [choices.index[at] for at in again]
+                columns[of] = sample(_without_struck(logits, choices, again), self.sampling, numbers[of])
         else:
-            self._reject(choices, logits)
-            for choice in choices:
-                if not choice.is_dead:
-                    columns[choice.index] = choice.column
-        return columns, [choice.index for choice in choices if choice.is_dead]
+            self._reject(choices, logits, columns)
+        self._weigh(choices, columns)
+        return columns, [choices.index[at] for at in np.flatnonzero(choices.is_dead)]
 
-    def _choices(self, rows: Sequence[ShapedRow | None], logits: Tensor, columns: Sequence[int]) -> list[_Choice]:
+    def _choices(self, rows: Sequence[ShapedRow | None], logits: Tensor) -> _Choices | None:
         """Of rows that have more than one token to choose from."""
         scores = logits.double().cpu().numpy()
         legal = np.isfinite(scores)
-        asked = [(index, row) for index, row in enumerate(rows) if row is not None and row.answer.is_asked]
-        asked = [(index, row) for index, row in asked if legal[index].sum() > 1]
+        is_choice = legal.sum(axis=1) > 1
+        asked = [
+            (index, row)
+            for index, row in enumerate(rows)
+            if row is not None and is_choice[index] and row.answer.is_asked
+        ]
         if not asked:
-            return []
-        of_rows = [index for index, _ in asked]
-        scaled = np.where(legal[of_rows], scores[of_rows], -np.inf) / (self.sampling.temperature or 1.0)
+            return None
+        index = [index for index, _ in asked]
+        scaled = np.where(legal[index], scores[index], -np.inf) / (self.sampling.temperature or 1.0)
         chances = np.exp(scaled - scaled.max(axis=1, keepdims=True))
         chances /= chances.sum(axis=1, keepdims=True)
-        order = np.argsort(-chances, axis=1, kind="stable")
-        tokens = self.tokens.candidates([row.answer for _, row in asked], legal[of_rows])
-        return [
-            _Choice(index, tokens[at], chances[at], order[at, : legal[index].sum()], columns[index])
-            for at, index in enumerate(of_rows)
-        ]
+        tokens = self.tokens.candidates([row.answer for _, row in asked], legal[index])
+        choices = _Choices(index, [row for _, row in asked], tokens, chances)
+        likeliest = choices.falling.cumsum(axis=1) - choices.falling < SEEN
+        self.tokens.see(tokens, *choices.pairs(np.arange(len(index)), likeliest))
+        return choices
 
-    def _settle(self, choices: Sequence[_Choice]) -> None:
+    def _settle(self, choices: _Choices) -> None:
         """Ask until it is known of each row which tokens its filters keep."""
-        waiting = list(choices)
-        while waiting:
-            wanted = []
-            for choice in waiting:
-                needed = self._needed(choice)
-                while needed is None and self.tokens.widen(choice.tokens):
-                    needed = self._needed(choice)
-                choice.is_dead = needed is None
-                if needed is not None and len(needed):
-                    wanted.append((choice, needed))
-                    choice.was_asked = True
-            if wanted:
-                self.tokens.ask([(choice.tokens, needed) for choice, needed in wanted])
-            waiting = [choice for choice, _ in wanted]
+        waiting, more = np.arange(len(choices.index)), 0
+        while len(waiting):
+            waiting, needed = self._needed(choices, waiting, more)
+            if len(waiting):
+                self.tokens.ask(choices.tokens, *choices.pairs(waiting, needed))
+            more = MORE  # a question of many tokens costs little more than one of a few
 
-    def _needed(self, choice: _Choice) -> Columns | None:
-        """What has to be known before a draw; None where nothing is right."""
-        sampling = self.sampling
-        left: Columns = choice.order[choice.tokens.status[choice.order] != WRONG]
-        if not len(left):
-            return None
-        left = left[: 1 if sampling.is_greedy else sampling.top_k or None]
-        chances, is_known = choice.chances[left], choice.tokens.status[left] == RIGHT
-        before = chances.cumsum() - chances
-        before[0] = -1.0
-        kept = before < sampling.top_p * chances.sum()
-        kept &= chances >= sampling.min_p * chances[0]
-        unknown: Columns = left[~is_known]
-        if not is_known[kept].all():
-            return unknown if choice.was_asked else np.intersect1d(unknown, left[kept])
-        surely = before < sampling.top_p * chances[is_known].sum()
-        return unknown[:0] if surely[kept].all() else unknown
+    def _needed(self, choices: _Choices, of: Columns, more: int) -> tuple[Columns, Flags]:
+        """The rows among ``of`` of which something has to be known before a draw, and what, in falling order [rows, C].
 
-    def _reject(self, choices: Sequence[_Choice], logits: Tensor) -> None:
+        What is kept if nothing more is struck; then as many of the others as it takes that they would be kept whatever
+        the rest is. With these so many more. Rows without a right token widen, or are at a dead end.
+        """
+        left, kept, before = self._kept(choices, of)
+        while not (has_left := left.any(axis=1)).all():
+            for at in of[~has_left].tolist():
+                choices.is_dead[at] = not self.tokens.widen(choices.tokens, at)
+            of = of[~choices.is_dead[of]]
+            left, kept, before = self._kept(choices, of)
+        falling = choices.falling[of]
+        is_unknown = left & (choices.status_in_order(of) == UNKNOWN)
+        is_first = left & (left.cumsum(axis=1) == 1)
+        last = np.where(kept & ~is_first, before, -1.0).max(axis=1, initial=-1.0, keepdims=True)
+        known = np.where(left & ~is_unknown, falling, 0.0).sum(axis=1, keepdims=True)
+        unknown = np.where(is_unknown, falling, 0.0)
+        would_be_known = known + unknown.cumsum(axis=1) - unknown  # before each unknown one, if those before are right
+        is_open = is_unknown & (self.sampling.top_p * would_be_known <= last)
+        needed = np.where((kept & is_unknown).any(axis=1, keepdims=True), kept & is_unknown, is_open)
+        is_waiting = needed.any(axis=1)
+        of, needed, is_unknown = of[is_waiting], needed[is_waiting], is_unknown[is_waiting]
+        if more:
+            needed |= is_unknown & (is_unknown.cumsum(axis=1) <= 2 * needed.sum(axis=1, keepdims=True) + more)
+        return of, needed
+
+    def _kept(self, choices: _Choices, of: Columns) -> tuple[Flags, Flags, Array]:
+        """In falling order [of, C]: the tokens that are not struck, as many as top-k leaves; those of them that the
+        filters keep; and the mass before each."""
+        sampling, falling = self.sampling, choices.falling[of]
+        left = (choices.status_in_order(of) != WRONG) & (falling > 0)
+        rank = left.cumsum(axis=1)
+        if sampling.is_greedy or sampling.top_k:
+            left &= rank <= (1 if sampling.is_greedy else sampling.top_k)
+        chances = np.where(left, falling, 0.0)
+        before = chances.cumsum(axis=1) - chances
+        kept = left & ((before < sampling.top_p * chances.sum(axis=1, keepdims=True)) | (rank == 1))
+        kept &= chances >= sampling.min_p * chances.max(axis=1, initial=0.0, keepdims=True)
+        return left, kept, before
+
+    def _reject(self, choices: _Choices, logits: Tensor, columns: Tensor) -> None:
         """Draw, ask, and where the token is struck draw again among the rest."""
-        waiting = list(choices)
-        while waiting:
-            self._ask_drawn(waiting)
-            waiting = [choice for choice in waiting if choice.tokens.status[choice.column] == WRONG]
-            for choice in waiting:
-                is_spent = (choice.tokens.status[choice.order] == WRONG).all()
-                choice.is_dead = bool(is_spent) and not self.tokens.widen(choice.tokens)
-            waiting = [choice for choice in waiting if not choice.is_dead]
-            if waiting:
-                self._draw_again(waiting, logits)
+        waiting = np.arange(len(choices.index))
+        drawn = columns[choices.index].cpu().numpy()  # [n]
+        while len(waiting):
+            self.tokens.ask(choices.tokens, waiting, drawn[waiting])
+            waiting = waiting[choices.tokens.status[waiting, drawn[waiting]] == WRONG]
+            for at in waiting.tolist():
+                is_spent = not (choices.tokens.status[at] != WRONG).any()
+                choices.is_dead[at] = is_spent and not self.tokens.widen(choices.tokens, at)
+            waiting = waiting[~choices.is_dead[waiting]]
+            if len(waiting):
+                choices.tries[waiting] += 1
+                numbers = self.redraw([choices.index[at] for at in waiting], choices.tries[waiting].tolist())
+                again = sample(_without_struck(logits, choices, waiting), self.sampling, numbers)
+                drawn[waiting] = again.cpu().numpy()
+        alive = np.flatnonzero(~choices.is_dead)
+        columns[[choices.index[at] for at in alive]] = torch.from_numpy(drawn[alive]).to(columns.device)
 
-    def _ask_drawn(self, choices: Sequence[_Choice]) -> None:
-        unknown = [choice for choice in choices if choice.tokens.status[choice.column] == UNKNOWN]
-        if unknown:
-            self.tokens.ask([(choice.tokens, np.array([choice.column])) for choice in unknown])
+    def _weigh(self, choices: _Choices, columns: Tensor) -> None:
+        """Tell the rows what was struck, and with which probability the tokens were drawn."""
+        known, lost = choices.mass(RIGHT), choices.mass(WRONG)
+        unknown = np.maximum(1 - known - lost, 0)
+        estimated = known + unknown
+        open_ = np.flatnonzero((unknown > LITTLE) & ~choices.is_dead)
+        if len(open_):
+            drawn = self._one_unknown(choices, open_)
+            estimated[open_] = known[open_] + unknown[open_] * (choices.tokens.status[open_, drawn] == RIGHT)
+        drawn = columns[choices.index].cpu().numpy()
+        taken = choices.chances[np.arange(len(drawn)), drawn]
+        drawn_from = estimated
+        if self.sampling.is_greedy:
+            drawn_from = taken
+        elif self.sampling.has_filters:
+            kept = self._kept(choices, np.arange(len(drawn)))[1]
+            drawn_from = np.where(kept, choices.falling, 0.0).sum(axis=1)
+        is_told = (choices.tokens.status == WRONG) & (choices.chances > TOLD)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = np.log([estimated, known, known + unknown, taken / drawn_from])  # [4, n]
+        for at, row in enumerate(choices.rows):
+            struck = self.tokens.columns[is_told[at]].tolist()
+            row.shaping = None if choices.is_dead[at] else Shaping(tuple(struck), *np.minimum(logs[:, at], 0).tolist())
 
-    def _draw_again(self, choices: Sequence[_Choice], logits: Tensor) -> None:
-        for choice in choices:
-            choice.tries += 1
-        numbers = self.redraw([choice.index for choice in choices], [choice.tries for choice in choices])
-        drawn = sample(_without_struck(logits, choices), self.sampling, numbers).tolist()
-        for choice, column in zip(choices, drawn, strict=True):
-            choice.column = column
+    def _one_unknown(self, choices: _Choices, of: Columns) -> Columns:
+        """Draw a token of these rows among those of which nothing is known, and ask it: its column."""
+        numbers = self.redraw([choices.index[at] for at in of], [MOST_TRIES] * len(of)).cpu().numpy()
+        sums = np.where(choices.tokens.status[of] == UNKNOWN, choices.chances[of], 0.0).cumsum(axis=1)
+        drawn = (sums <= (numbers * sums[:, -1])[:, None]).sum(axis=1)
+        self.tokens.ask(choices.tokens, of, drawn, keeps=False)
+        return np.asarray(drawn)
 
 
-def _without_struck(logits: Tensor, choices: Sequence[_Choice]) -> Tensor:
+def _without_struck(logits: Tensor, choices: _Choices, of: Columns) -> Tensor:
     """The logits of these rows, minus infinity where a token is struck."""
-    struck = torch.from_numpy(np.stack([choice.tokens.status == WRONG for choice in choices])).to(logits.device)
-    return logits[[choice.index for choice in choices]].masked_fill(struck, -math.inf)
+    struck = torch.from_numpy(choices.tokens.status[of] == WRONG).to(logits.device)
+    return logits[[choices.index[at] for at in of]].masked_fill(struck, -math.inf)

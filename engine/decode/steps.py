@@ -61,12 +61,24 @@ class CloseIds:
 
 
 @dataclass(frozen=True, slots=True)
+class Shaping:
+    """What ``shaped`` did at a choice. Shares are of the mass under ``exact``, at the sampling's temperature."""
+
+    struck: tuple[int, ...]  # ids that were found to leave no right place
+    ln_share: float  # log of the share of the tokens that leave one, estimated without bias
+    ln_least: float  # of those that are known to
+    ln_most: float  # of those that are not known not to
+    ln_q: float  # log of the probability that the token was drawn with
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     sample: int
     pos: int  # in the answer, from 0
     token_id: int
     forced: bool
     diagnosis: Diagnosis | None = None
+    shaping: Shaping | None = None  # of a choice that ``shaped`` was asked of
 
 
 @dataclass(frozen=True, slots=True)

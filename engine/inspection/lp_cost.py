@@ -7,7 +7,8 @@ top-p, top-k or min-p leave tokens out behind the mask, or sampling is greedy, t
 is a lower bound. ``mask`` is the part of log w that the mask alone takes, ``filters`` the rest.
 
 A guard changes q once more: its ``log_weight`` is part of log w, and a sample without one counts 0, as does one that
-did not end. All is computed in logarithms, from kept steps (``cost_of_run``) or rows of one scoring pass
+did not end. Under ``shaped`` it is a part by token, ``places``, an estimate with bounds: the share of the LP's mass
+that leaves a right place. All is computed in logarithms, from kept steps (``cost_of_run``) or rows of one scoring pass
 (``cost_of_steps``). Where in its text a token is, is known by the pieces alone: brackets and commas.
 """
 
@@ -49,12 +50,12 @@ Whole = NDArray[np.int64]
 _STEPS = f"""
 WITH chosen AS (SELECT DISTINCT sample_id FROM steps WHERE run_id = $run AND ln_q IS NOT NULL
                 ORDER BY sample_id LIMIT {MOST_SAMPLES})
-SELECT sample_id, pos, piece, coalesce(forced, FALSE) AS forced, ln_p, ln_p_tempered, ln_mass, ln_q
+SELECT sample_id, pos, piece, coalesce(forced, FALSE) AS forced, ln_p, ln_p_tempered, ln_mass, ln_q, ln_share
 FROM steps JOIN chosen USING (sample_id) WHERE run_id = $run ORDER BY sample_id, pos
 """
 _SAMPLES = """
-SELECT sample_id, smiles, stop_reason = 'end' AS ended, log_weight, redrawn_blocks IS NOT NULL AS guarded,
-       rmsd_ang
+SELECT sample_id, smiles, stop_reason = 'end' AS ended, log_weight, log_weight_least, log_weight_most,
+       redrawn_blocks IS NOT NULL AS guarded, rmsd_ang
 FROM samples WHERE run_id = $run ORDER BY sample_id
 """
 _ELEMENTS = "SELECT sample_id, block, element FROM blocks WHERE run_id = $run AND element IS NOT NULL"
@@ -99,6 +100,8 @@ class RunCost:
     forced: Interval | None
     free: Interval | None
     mask: Interval | None
+    places: Interval | None  # what ``shaped`` took, token by token
+    places_bounds: tuple[float, float] | None  # means: if the tokens that it did not ask are all wrong, or all right
     filters: Interval | None
     molecules: list[Row]  # smiles, samples, counting, raw and tempered: estimates
     tenths: list[Row]  # per sample, tokens of one kind: means in nat, at the sampling's temperature
@@ -177,16 +180,22 @@ def cost_of_steps(store: Store, run: RunFacts, steps: pa.Table) -> RunCost:
     ln_p, ln_tempered, at_mask, ln_q = (
         steps[name].to_numpy().astype(np.float64) for name in ("ln_p", "ln_p_tempered", "ln_mass", "ln_q")
     )  # ln_q is NaN where the token was not allowed
+    is_shaped = run.lp_record.asks_tokens
+    at_share = np.nan_to_num(steps["ln_share"].to_numpy().astype(np.float64)) * is_shaped
     is_forced, at_tempered = steps["forced"].to_numpy().astype(bool), ln_tempered - ln_q
 
     # Sums by sample. A molecule that no guard could be made for was written as under ``exact``.
     guard = np.array([(row["log_weight"] if row["guarded"] else 0.0) for row in rows], dtype=np.float64)
-    by_token = (ln_p - ln_q, at_tempered, at_mask, np.where(is_forced, at_tempered, 0.0))
+    if is_shaped:  # it is among the tokens' own
+        guard = np.where(np.isfinite(guard), 0.0, np.nan)
+    by_token = (ln_p - ln_q, at_tempered, at_mask, at_share, np.where(is_forced, at_tempered, 0.0))
     with np.errstate(invalid="ignore"):
-        raw, tempered, mask, forced = (by_code(sample, values, len(rows)) for values in by_token)
+        raw, tempered, mask, places, forced = (by_code(sample, values, len(rows)) for values in by_token)
         weights = np.array([raw, tempered]) + guard
-        is_filtered = bool((np.abs(at_tempered - at_mask) > ROUNDING).any())
-        parts = {"forced": forced, "free": tempered - forced, "mask": mask, "filters": tempered - mask}
+        at_filters = at_tempered - at_mask - at_share
+        is_filtered = bool((np.abs(at_filters) > ROUNDING).any())
+        parts = {"forced": forced, "free": tempered - forced, "mask": mask, "places": places}
+        parts["filters"] = tempered - mask - places
     counts = np.array([bool(row["ended"]) for row in rows], dtype=bool) & np.isfinite(weights).all(axis=0)
     raw, tempered = np.where(counts, weights, -np.inf)
     parts |= {"log_w": raw, "log_w_tempered": tempered}
@@ -227,10 +236,11 @@ def cost_of_steps(store: Store, run: RunFacts, steps: pa.Table) -> RunCost:
             if not name or not tokens.any():
                 continue
             over = sample[tokens][np.unique(key[tokens], return_index=True)[1]] if per_block else counting
-            per, log_w, masked, forced = summed(over), at_tempered[tokens], at_mask[tokens], is_forced[tokens]
+            per, log_w, forced = summed(over), at_tempered[tokens], is_forced[tokens]
             whole = draws.ratio(summed(sample[tokens], log_w), per)
             assert whole is not None
-            taken = {"forced": log_w[forced], "free": masked[~forced], "filters": (log_w - masked)[~forced]}
+            taken = {"forced": log_w[forced], "free": at_mask[tokens][~forced]}
+            taken |= {"places": at_share[tokens][~forced], "filters": at_filters[tokens][~forced]}
             means = {kind: float(part.sum() / len(over)) for kind, part in taken.items()}
             whole = Interval(whole.value) if np.count_nonzero(per) < 2 else whole  # no draw differs
             costs.append({"name": name, "tokens": int(tokens.sum()), **means, "whole": whole})
@@ -253,6 +263,7 @@ def cost_of_steps(store: Store, run: RunFacts, steps: pa.Table) -> RunCost:
         samples=len(rows),
         counting=len(counting),
         is_bound=run.lp_record.is_guarded or is_filtered,
+        places_bounds=_bounds([row for row, is_counted in zip(rows, counts, strict=True) if is_counted]),
         is_guard_known=not run.lp_record.is_guarded or bool(np.isfinite(guard).any()),
         raw=_estimate(raw, unit, draws),
         tempered=_estimate(tempered, unit, draws),
@@ -274,6 +285,16 @@ def cost_of_steps(store: Store, run: RunFacts, steps: pa.Table) -> RunCost:
         ],
         **{name: draws.ratio(summed(counting, values[counting]), summed(counting)) for name, values in parts.items()},
     )
+
+
+def _bounds(rows: Sequence[Row]) -> tuple[float, float] | None:
+    """Means over samples."""
+    names = ("log_weight_least", "log_weight_most")
+    known = [[row[name] for name in names] for row in rows if None not in (row[name] for name in names)]
+    if not known:
+        return None
+    least, most = np.mean(known, axis=0).tolist()
+    return least, most
 
 
 def _locate_tokens(pieces: pa.ChunkedArray, sample: Whole) -> tuple[Whole, Whole, Whole]:

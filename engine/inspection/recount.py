@@ -86,7 +86,7 @@ def recount_run(store: Store, run_id: str, continued: Mapping[tuple[int, int], s
     columns |= {name: sums.get(name) for name in known} | {"counted_by": RULES}
     if entry.row.get("judged"):
         columns["usable"] = sums["usable"]
-    tables = {name: table for name, table in tables.items() if not table.equals(_read(entry, name))}
+    tables = {name: table for name, table in tables.items() if not _is_as_stored(table, _read(entry, name))}
     changed = {name: (entry.row.get(name), value) for name, value in columns.items() if entry.row.get(name) != value}
     return Recounted(rewrite_run(entry, tables, columns), changed)
 
@@ -97,6 +97,13 @@ def _read(entry: Entry, name: str) -> pa.Table:
     except UNREADABLE as error:
         problem = f"the table {name} of {entry.id} cannot be read: {one_line(str(error))}"
         raise StoreError(problem, "`verify` names what is damaged") from error
+
+
+def _is_as_stored(table: pa.Table, stored: pa.Table) -> bool:
+    """Columns that there were not yet when it was stored are null."""
+    newer = set(table.column_names) - set(stored.column_names)
+    is_null = all(table[name].null_count == len(table) for name in newer)
+    return is_null and bool(table.drop_columns(list(newer)).equals(stored))
 
 
 def _written(run_id: str, again: Counted) -> tuple[dict[str, pa.Table], dict[str, float]]:

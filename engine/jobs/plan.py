@@ -89,8 +89,9 @@ class RunPlan:
             if plan.pop("last_positions", None) == 2:  # of before the position LPs were the group's own
                 is_former = stored_lp(plan["lp"], is_former=True).name.startswith(FORMER)
                 plan |= {"lp": FORMER * is_former + plan["lp"], "descriptors": "plain", "bos": False}
-            guard = {key: value for key, value in plan.get("guard", {}).items() if key != "weigh"}  # of runs of before
-            plan["guard"] = GuardSettings(**guard | ({"checks": tuple(guard["checks"])} if guard else {}))
+            if guard := plan.get("guard"):
+                guard = {key: value for key, value in guard.items() if key != "weigh"}  # of runs of before
+                plan["guard"] = GuardSettings(**guard | {"checks": tuple(guard["checks"])})
             return cls(**{**sheet, "model": ModelChoice(**sheet["model"]), "plan": Plan(**plan)})
         except (KeyError, TypeError, ValueError) as error:
             raise RunError(f"the run's plan cannot be read ({error})", "It is of another version: run again") from error

@@ -352,7 +352,8 @@ class GroupWork:
                 continue
             if diagnoses := scores[number].diagnoses if number in scores else sample.diagnoses:
                 aligned = generation.reader.aligned(molecule, sample.token_ids, sample.forced, masses.get(number, {}))
-                steps += sample_rows.step_rows(number, aligned.rows, diagnoses)
+                shapings = None if sample.guarding is None else sample.guarding.shapings
+                steps += sample_rows.step_rows(number, aligned.rows, diagnoses, shapings)
             for index, attempt in enumerate(() if sample.guarding is None else sample.guarding.thrown):
                 thrown.append((number, index, attempt, tokenizer.decode([step.token_id for step in attempt.steps])))
         tables = sample_rows.tables_of(self.run_id, stored, blocks)
@@ -439,7 +440,7 @@ def _first_row(run_id: str, loaded: LoadedModel, molecules: int, listed: int, pl
         **{name: getattr(options, name) for name in ("backend", "seed", "batch_size", "equal_work")},
         "generations": options.generations if molecules == listed else None,
         "most_tokens": options.limit,
-        "guard": json.dumps(asdict(options.guard)) if stored_lp(options.lp).is_guarded else None,
+        "guard": json.dumps(asdict(options.guard_settings)) if stored_lp(options.lp).is_guarded else None,
         "device": None if loaded.device.type == "meta" else _device_name(loaded),
         "threads": None if loaded.device.type == "meta" else threads_of(loaded.device),
         "dtype": str(loaded.dtype).removeprefix("torch."),

@@ -182,6 +182,12 @@ def score_run(
         raise without_samples(entry, "score")
     facts = run_facts(store, entry.id)
     waiting = store.table(_UNKNOWN, {"run": entry.id, "most": most}, of=[entry.id]).to_pylist()
+    if waiting and facts.lp_record.asks_tokens:
+        lp = facts.lp_record.name
+        problem = (
+            f"{len(waiting):,} samples of {entry.id} were stored without what {lp} struck, which only their run knew"
+        )
+        raise RunError(problem, f"Generate it again with --keep-steps {len(waiting)}, or give --kept")
     if not waiting:
         return ScoredRun(entry, cost_of_run(store, facts), 0, 0, 0.0, is_stored=False)
     for sample in waiting:

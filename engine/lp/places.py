@@ -57,7 +57,7 @@ MOVABLE = 0.012
 """By so much a right place may be moved where planes or hands are asked, in angstrom: their limits leave more."""
 EVERYWHERE = 1e3
 NONE = -1
-AHEAD, MOST_TRIED, MOST_WAYS = 32, 8, 4
+AHEAD, MOST_TRIED, MOST_WAYS = 32, 32, 4
 """Looking ahead: points of an atom, places that are tried, and ways to go on that are kept of each."""
 FAILING = 400
 """Points of which the best says what stands in the way."""
@@ -233,14 +233,12 @@ def find(atoms: Atoms, boxes: Boxes, count: int) -> tuple[Array, Array, Indices]
     return points[is_held], room[is_held], box[is_held]
 
 
-def continuing(
-    places: MoleculePlaces, atom: int, placed: Array, points: Array, box: Indices, until: int
-) -> NDArray[np.bool_]:
+def continuing(places: MoleculePlaces, atom: int, placed: Array, points: Array, until: int) -> NDArray[np.bool_]:
     """Which of some right places of an atom leave one for each atom behind it up to ``until``: [points].
 
-    Few of the places of each box are tried, each with few ways to go on: False may be wrong, True is not.
+    Some of the places are tried, each with few ways to go on: False may be wrong, True is not.
     """
-    tried = np.concatenate([_some(of_box, MOST_TRIED) for of_box in _by_value(box)])
+    tried = _some(np.arange(len(points)), MOST_TRIED)
     states = np.repeat(placed[None], len(tried), axis=0)  # [states, atoms, 3]
     states[:, atom] = points[tried]
     origin = tried  # of each state, the point that it goes back to

@@ -76,6 +76,7 @@ class Leaves:
         self.scale = np.ones(goto.shape)  # by which the digits so far are multiplied
         self.place = np.ones(goto.shape)  # what the last digit stands for
         self.span = np.full((*goto.shape, form.most_integer_digits), np.nan)  # behind the lower end, by further digits
+        self.powers = 10.0 ** np.arange(form.most_integer_digits)
         for node, kind in np.argwhere(goto != ILLEGAL).tolist():
             if numbers.closes[node, kind]:
                 self.action[node, kind] = CLOSES
@@ -97,16 +98,20 @@ class Leaves:
             further = np.arange(form.most_integer_digits - then.integer + 1 if then.is_open else 1)
             self.span[node, kind, further] = 10.0**further - self.unit
 
-    def of(self, node: int, kinds: Columns, digits: int) -> tuple[Array, Array]:
-        """Lower and upper ends [C, N] of the intervals that each column leaves, NaN for none. Of a token that ends its
-        axis they are those of the next one. ``kinds`` are the columns' classes, ``digits`` those of the prefix."""
-        scale, span = self.scale[node, kinds], self.span[node, kinds]
-        value = np.where(scale > 1, digits * scale + self.values, digits)
-        low = (value * self.place[node, kinds])[:, None] * 10.0 ** np.arange(span.shape[1])
-        low = np.where(np.isnan(span), np.nan, low)
+    def of(
+        self, nodes: Columns | int, kinds: Columns, digits: Columns | int, columns: Columns | None = None
+    ) -> tuple[Array, Array]:
+        """Lower and upper ends [P, N] of the intervals that tokens leave, NaN for none. Of a token that ends its axis
+        they are those of the next one. ``nodes``: where the tokens come; ``kinds`` [P]: their classes; ``digits``: of
+        the prefix; ``columns`` [P]: which tokens they are, all in their order where none are given."""
+        values = self.values if columns is None else self.values[columns]
+        scale, span = self.scale[nodes, kinds], self.span[nodes, kinds]
+        value = np.where(scale > 1, digits * scale + values, digits)
+        low = (value * self.place[nodes, kinds])[:, None] * self.powers
+        low[np.isnan(span)] = np.nan
         low[value == 0, 1:] = np.nan  # no zero leads
         high = low + span
-        is_blank = self.is_blank[node, kinds]
+        is_blank = self.is_blank[nodes, kinds]
         low[is_blank, 0], high[is_blank, 0] = 0.0, self.most
-        is_negative = self.is_negative[node, kinds][:, None]
+        is_negative = self.is_negative[nodes, kinds][:, None]
         return np.where(is_negative, -high, low), np.where(is_negative, -np.maximum(low, self.unit), high)

@@ -32,10 +32,14 @@ FIRST, CLOSELY, MOST_KEPT = 192, 96, 128
 """Points for an atom that begins, points for a token, and witnesses that an answer keeps."""
 MERGED_ANG = 0.2
 """Tokens whose values lie so near to each other are asked as one box."""
+NEAR_CONTINUING = 0.25
+"""So near to a place that leaves places for the atoms ahead, another one is taken to do so too, in angstrom."""
 ALONE = 1e6
+FAR = 1e4
+"""Between the values of two answers that are compared in one call: no number is so large."""
 ROUNDING = 1e-9
 RIGHT, WRONG, UNKNOWN = 1, 0, -1
-Status = NDArray[np.int8]
+Flags = NDArray[np.bool_]
 
 
 class ShapedMolecule:
@@ -84,6 +88,7 @@ class ShapedAnswer:
         self.tolerance = 0
         self.had_place = True  # in the whole of space, when its block began
         self.witnesses: Array | None = None  # [places, 3]
+        self.continuing: Array | None = None  # [places, 3] that leave places for the atoms ahead
         self.rooms: Array = np.zeros(0)  # [places] how far each may be moved, in angstrom
 
     def take(self, ids: Sequence[int], cell: int, node: int) -> None:
@@ -132,6 +137,7 @@ class ShapedAnswer:
             return False
         self.tolerance += 1
         self.witnesses = None if self._is_blank else np.zeros((0, 3))
+        self.continuing = None
         self.rooms = np.zeros(0)
         return True
 
@@ -158,41 +164,65 @@ class ShapedAnswer:
         return not self.molecule.guard.wrong_places(trial, self.block)
 
 
-@dataclass(slots=True, eq=False)
 class Candidates:
-    """The tokens that may come next in an answer, by column, and what is known of each."""
+    """The tokens that may come next in some answers, by answer and column [n, C], and what is known of each."""
 
-    answer: ShapedAnswer
-    is_legal: NDArray[np.bool_]  # [C] under ``exact``
-    action: NDArray[np.int8]  # [C] what the token does
-    low: Array  # [C, N] the intervals that it leaves, NaN for none
-    high: Array  # [C, N]
-    status: Status  # [C]
+    def __init__(self, answers: Sequence[ShapedAnswer], is_legal: Flags, kinds: Columns, ends: int) -> None:
+        """``is_legal``: under ``exact``; ``kinds``: the classes, as its cell sees them; ``ends``: of a token."""
+        self.answers, self.is_legal, self.kinds = list(answers), is_legal, kinds
+        self.status = np.where(is_legal, UNKNOWN, WRONG).astype(np.int8)
+        self.nodes = np.array([answer.node for answer in answers], dtype=np.int64)
+        self.digits = np.array([answer.prefix.digits for answer in answers], dtype=np.int64)
+        self.is_seen = np.zeros(is_legal.shape, dtype=bool)  # what the token leaves is known
+        self.action = np.zeros(is_legal.shape, dtype=np.int8)
+        self.low = np.empty((*is_legal.shape, ends))  # [n, C, N] the intervals that it leaves, NaN for none
+        self.high = np.empty((*is_legal.shape, ends))
 
-    def reset(self) -> None:
-        """Nothing is known of any."""
-        self.status = np.where(self.is_legal, UNKNOWN, WRONG).astype(np.int8)
+    def reset(self, index: int) -> None:
+        """Nothing is known of an answer's tokens."""
+        self.status[index] = np.where(self.is_legal[index], UNKNOWN, WRONG)
 
-    def cover(self) -> None:
-        """Those that leave a value within reach of a witness are right."""
-        answer = self.answer
-        if answer.witnesses is None or not len(answer.witnesses):
-            return
-        axis, places, rooms = len(answer.prefix.known), answer.witnesses, answer.rooms
-        self._cover(SAME_AXIS, places[:, axis], rooms)
-        if axis < 2:
-            moved = np.abs(places[:, axis] - answer.prefix.value)
-            is_near = moved <= rooms
-            self._cover(NEXT_AXIS, places[is_near, axis + 1], (rooms - moved)[is_near])
+    def cover(self, index: Columns, columns: Columns) -> None:
+        """Tokens that leave a value within reach of a witness are right: of pairs that are seen and unknown."""
+        actions = self.action[index, columns]
+        for action, pool in ((SAME_AXIS, self._witnesses), (NEXT_AXIS, self._next_witnesses)):
+            of = np.flatnonzero(actions == action)
+            answers = np.unique(index[of]).tolist()
+            if not answers:
+                continue
+            values, rooms, owner = _joined([pool(self.answers[answer]) for answer in answers], answers)
+            if not len(values):
+                continue
+            rows, some = index[of], columns[of]
+            low, high = self.low[rows, some], self.high[rows, some]
+            far = FAR * rows[:, None]  # so that each token meets the witnesses of its own answer
+            is_right = reached(values + FAR * owner, rooms, low + far, high + far).any(axis=1)
+            self.status[rows[is_right], some[is_right]] = RIGHT
 
-    def _cover(self, action: int, values: Array, rooms: Array) -> None:
-        columns = np.flatnonzero((self.action == action) & (self.status == UNKNOWN))
-        if len(columns) and len(values):
-            is_right = reached(values, rooms, self.low[columns], self.high[columns]).any(axis=1)
-            self.status[columns[is_right]] = RIGHT
+    @staticmethod
+    def _witnesses(answer: ShapedAnswer) -> tuple[Array, Array]:
+        """Values of the axis that is written, and how far each may be moved."""
+        if answer.witnesses is None:
+            return np.zeros(0), np.zeros(0)
+        return answer.witnesses[:, len(answer.prefix.known)], answer.rooms
+
+    @staticmethod
+    def _next_witnesses(answer: ShapedAnswer) -> tuple[Array, Array]:
+        """Of the next axis, where the one that is written ends here."""
+        axis = len(answer.prefix.known)
+        if answer.witnesses is None or axis == 2:
+            return np.zeros(0), np.zeros(0)
+        moved = np.abs(answer.witnesses[:, axis] - answer.prefix.value)
+        is_near = moved <= answer.rooms
+        return answer.witnesses[is_near, axis + 1], (answer.rooms - moved)[is_near]
 
 
-def reached(values: Array, rooms: Array, low: Array, high: Array) -> NDArray[np.bool_]:
+def _joined(parts: Sequence[tuple[Array, Array]], owners: Sequence[int]) -> tuple[Array, Array, Columns]:
+    values, rooms = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    return values, rooms, np.repeat(owners, [len(part) for part, _ in parts])
+
+
+def reached(values: Array, rooms: Array, low: Array, high: Array) -> Flags:
     """Which intervals hold a point within its room of one of the values; NaN for none: [any, any]."""
     order = np.argsort(values - rooms)
     starts, ends = (values - rooms)[order], np.maximum.accumulate((values + rooms)[order])
@@ -204,7 +234,7 @@ def reached(values: Array, rooms: Array, low: Array, high: Array) -> NDArray[np.
 class _Box:
     """A box of one answer, with the columns that it is asked for."""
 
-    candidates: Candidates
+    index: int  # of the answer
     atom: int  # in ``Atoms``
     known: tuple[float, ...]
     low: float
@@ -230,28 +260,22 @@ class ShapedTokens:
         self._kinds = constraint.automaton.classes[columns].astype(np.int64)
         self._symbols = constraint.automaton.goto.shape[1] - SYMBOLS
 
-    def candidates(self, answers: Sequence[ShapedAnswer], is_legal: NDArray[np.bool_]) -> list[Candidates]:
-        """Of answers that are asked; ``is_legal`` [answers, C]."""
+    def candidates(self, answers: Sequence[ShapedAnswer], is_legal: Flags) -> Candidates:
+        """Of answers that are asked; ``is_legal`` [n, C]."""
         self._begin([answer for answer in answers if answer.witnesses is None])
-        candidates = []
-        for answer, legal in zip(answers, is_legal, strict=True):
-            kinds = self._kinds_in(answer)
-            low, high = self.leaves.of(answer.node, kinds, answer.prefix.digits)
-            action = self.leaves.action[answer.node, kinds]
-            candidates.append(Candidates(answer, legal, action, low, high, np.zeros(len(legal), dtype=np.int8)))
-        for one in candidates:
-            one.reset()
-            one.cover()
-        return candidates
+        kinds = np.stack([self._kinds_in(answer) for answer in answers])
+        return Candidates(answers, is_legal, kinds, len(self.leaves.powers))
 
-    def widen(self, candidates: Candidates) -> bool:
+    def widen(self, candidates: Candidates, index: int) -> bool:
         """Ask again in a wider tolerance; False where there is none."""
-        if not candidates.answer.widen():
+        answer = candidates.answers[index]
+        if not answer.widen():
             return False
-        if candidates.answer.witnesses is None:
-            self._begin([candidates.answer])
-        candidates.reset()
-        candidates.cover()
+        if answer.witnesses is None:
+            self._begin([answer])
+        candidates.reset(index)
+        columns = np.flatnonzero(candidates.is_seen[index])
+        candidates.cover(np.full_like(columns, index), columns)
         return True
 
     def _kinds_in(self, answer: ShapedAnswer) -> Columns:
@@ -271,40 +295,43 @@ class ShapedTokens:
             answer.keep(places[box == index], rooms[box == index])
             answer.had_place = bool((box == index).any())
 
-    def ask(self, wanted: Sequence[tuple[Candidates, Columns]]) -> None:
-        """Set the status of these columns, which are not known yet."""
-        atoms = Atoms([(one.answer.checks, one.answer.placed, one.answer.tolerance) for one, _ in wanted])
+    def see(self, candidates: Candidates, index: Columns, columns: Columns) -> None:
+        """Find out what legal tokens leave (of pairs: an answer's index and a column), and which hold a witness."""
+        is_new = ~candidates.is_seen[index, columns]
+        index, columns = index[is_new], columns[is_new]
+        nodes, kinds = candidates.nodes[index], candidates.kinds[index, columns]
+        ends = self.leaves.of(nodes, kinds, candidates.digits[index], columns)
+        candidates.low[index, columns], candidates.high[index, columns] = ends
+        candidates.action[index, columns] = self.leaves.action[nodes, kinds]
+        candidates.is_seen[index, columns] = True
+        candidates.cover(index, columns)
+
+    def ask(self, candidates: Candidates, index: Columns, columns: Columns, *, keeps: bool = True) -> None:
+        """Set the status of legal tokens (of pairs: an answer's index, in rising order, and a column); ``keeps``: what
+        is found for the axis that is written, as witnesses."""
+        self.see(candidates, index, columns)
+        is_unknown = candidates.status[index, columns] == UNKNOWN
+        index, columns = index[is_unknown], columns[is_unknown]
+        of, starts = np.unique(index, return_index=True)
+        answers = [candidates.answers[at] for at in of]
+        if not answers:
+            return
+        atoms = Atoms([(answer.checks, answer.placed, answer.tolerance) for answer in answers])
         boxes: list[_Box] = []
-        for atom, (one, columns) in enumerate(wanted):
-            action = one.action[columns]
-            for column in columns[action == CLOSES].tolist():
-                one.status[column] = RIGHT if one.answer.closes_right() else WRONG
-            known = one.answer.prefix.known
-            boxes += self._boxes(atoms, atom, one, columns[action == SAME_AXIS], known)
-            boxes += self._boxes(atoms, atom, one, columns[action == NEXT_AXIS], (*known, one.answer.prefix.value))
+        for atom, some in enumerate(np.split(columns, starts[1:])):
+            answer, at = answers[atom], int(of[atom])
+            action, known = candidates.action[at, some], answer.prefix.known
+            if (action == CLOSES).any():
+                candidates.status[at, some[action == CLOSES]] = RIGHT if answer.closes_right() else WRONG
+            for kind, before in ((SAME_AXIS, known), (NEXT_AXIS, (*known, answer.prefix.value))):
+                if (of_kind := some[action == kind]).size:
+                    boxes += _boxes(candidates, at, of_kind, before, atom, atoms.reach(atom, before))
         if boxes:
-            self._search([one.answer for one, _ in wanted], boxes)
+            self._search(candidates, answers, boxes, keeps)
 
-    def _boxes(
-        self, atoms: Atoms, atom: int, one: Candidates, columns: Columns, known: tuple[float, ...]
-    ) -> list[_Box]:
-        """The boxes of columns that the bond to the parent can reach; the others are wrong."""
-        if not len(columns):
-            return []
-        one.status[columns] = WRONG  # until a place is found
-        low, high = one.low[columns], one.high[columns]
-        least, most = atoms.reach(atom, known)
-        index, part = np.nonzero((low <= most) & (high >= least))
-        low, high, columns = low[index, part], high[index, part], columns[index]
-        # Short intervals that begin in the same stretch are asked together, others alone.
-        is_short = high - low < MERGED_ANG
-        stretch = np.where(is_short, np.floor(low / MERGED_ANG), ALONE + np.arange(len(low)))
-        together = [np.flatnonzero(stretch == value) for value in np.unique(stretch)]
-        return [
-            _Box(one, atom, known, float(low[some].min()), float(high[some].max()), columns[some]) for some in together
-        ]
-
-    def _search(self, answers: Sequence[ShapedAnswer], boxes: Sequence[_Box]) -> None:
+    def _search(
+        self, candidates: Candidates, answers: Sequence[ShapedAnswer], boxes: Sequence[_Box], keeps: bool
+    ) -> None:
         asked = Boxes(
             np.array([box.atom for box in boxes]),
             np.array([len(box.known) for box in boxes]),
@@ -313,29 +340,57 @@ class ShapedTokens:
             np.array([box.high for box in boxes]) + ROUNDING,
         )
         places, rooms, of = _right_places(answers, asked, CLOSELY)
-        for index, box in enumerate(boxes):
-            found = places[of == index], rooms[of == index]
-            if not len(found[0]):
-                continue
-            one, axis = box.candidates, len(box.known)
-            if axis == len(one.answer.prefix.known):
-                one.answer.keep(*found)
-            of_box = one.low[box.columns], one.high[box.columns]
-            one.status[box.columns[reached(found[0][:, axis], found[1], *of_box).any(axis=1)]] = RIGHT
+        for number in np.unique(of).tolist():
+            box, is_of_box = boxes[number], of == number
+            of_box = places[is_of_box], rooms[is_of_box]
+            answer, axis = candidates.answers[box.index], len(box.known)
+            if keeps and axis == len(answer.prefix.known):
+                answer.keep(*of_box)
+            ends = candidates.low[box.index, box.columns], candidates.high[box.index, box.columns]
+            is_right = reached(of_box[0][:, axis], of_box[1], *ends).any(axis=1)
+            candidates.status[box.index, box.columns[is_right]] = RIGHT
+
+
+def _boxes(
+    candidates: Candidates,
+    answer: int,
+    columns: Columns,
+    known: tuple[float, ...],
+    atom: int,
+    reach: tuple[float, float],
+) -> list[_Box]:
+    """The boxes of an answer's columns that the bond to the parent can reach; the others are wrong."""
+    candidates.status[answer, columns] = WRONG  # until a place is found
+    low, high = candidates.low[answer, columns], candidates.high[answer, columns]
+    index, part = np.nonzero((low <= reach[1]) & (high >= reach[0]))
+    low, high, columns = low[index, part], high[index, part], columns[index]
+    # Short intervals that begin in the same stretch are asked together, others alone.
+    is_short = high - low < MERGED_ANG
+    stretch = np.where(is_short, np.floor(low / MERGED_ANG), ALONE + np.arange(len(low)))
+    together = [np.flatnonzero(stretch == value) for value in np.unique(stretch)]
+    return [
+        _Box(answer, atom, known, float(low[some].min()), float(high[some].max()), columns[some]) for some in together
+    ]
 
 
 def _right_places(answers: Sequence[ShapedAnswer], boxes: Boxes, count: int) -> tuple[Array, Array, Columns]:
-    """As ``find``; of answers that look ahead, those places alone that leave right ones for the atoms behind."""
+    """As ``find``; of answers that look ahead, those places alone that leave right ones for the atoms behind: as far as
+    these were tried, and else near to such places."""
     atoms = Atoms([(answer.checks, answer.placed, answer.tolerance) for answer in answers])
     places, rooms, box = find(atoms, boxes, count)
     is_kept = np.ones(len(places), dtype=bool)
     for index, answer in enumerate(answers):
-        atom = answer.checks.atom
-        if answer.ahead <= atom:
-            continue
         of_answer = np.flatnonzero(boxes.atom[box] == index)
-        if len(of_answer):
-            rooms[of_answer] = np.minimum(rooms[of_answer], MOVABLE)
-            here = (answer.placed, places[of_answer], box[of_answer])
-            is_kept[of_answer] = continuing(answer.molecule.places, atom, *here, answer.ahead)
+        if answer.ahead <= answer.checks.atom or not len(of_answer):
+            continue
+        some = places[of_answer]
+        rooms[of_answer] = np.minimum(rooms[of_answer], MOVABLE)
+        if answer.continuing is None:
+            until = answer.ahead
+            goes_on = continuing(answer.molecule.places, answer.checks.atom, answer.placed, some, until)
+            answer.continuing = some[goes_on]
+        else:
+            off = np.linalg.norm(some[:, None] - answer.continuing, axis=2)  # [places, continuing]
+            goes_on = off.min(axis=1, initial=np.inf) < NEAR_CONTINUING
+        is_kept[of_answer] = goes_on
     return places[is_kept], rooms[is_kept], box[is_kept]

@@ -148,7 +148,7 @@ def runs_by_lp(entries: Sequence[Entry], lps: Sequence[str]) -> tuple[dict[str, 
         record = stored_lp(name, is_former=not row.get("descriptors"))
         is_placed = record.needs_coordinates or placeholder in ("", record.placeholder or placeholder)
         is_written = record.descriptors in (None, row.get("descriptors")) and not record.name.startswith(FORMER)
-        if is_placed and is_written and not guard_words(row.get("guard")):
+        if is_placed and is_written and not guard_words(row.get("guard"), record):
             own.setdefault(lp, []).append(entry)
         sizes.setdefault((row.get("molecules") or 0, row["samples"]), set()).update({lp} & set(lps))
     usual = max(sizes, key=lambda size: (len(sizes[size]), size[1]), default=None)

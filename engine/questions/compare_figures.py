@@ -280,7 +280,8 @@ def set_up(entries: Sequence[Entry], names: dict[str, str]) -> list[dict[str, An
         values = {}
         for entry in entries:
             value = rmsd_references(entry) if column == "rmsd" else entry.row.get(column)
-            value = guard_words(value) or "usual" if column == "guard" and value else value
+            if column == "guard" and value:
+                value = guard_words(value, stored_lp(entry.row.get("lp"))) or "usual"
             if value not in (None, "") and (column != "placeholder" or stored_lp(entry.row.get("lp")).placeholder):
                 values[names[entry.id]] = str(value)
         if len(set(values.values())) > 1:

@@ -22,11 +22,16 @@ TITLE = "What does the LP cost the model?"
 OF = Of("run")
 PLACES = {"along": "along the answer", "parts": "by segment and number", "elements": "by element"}
 OPTIONS = (Option("cost_by", "along", "Cost", PLACES),)
-PARTS = {"forced": "forced tokens", "free": "mask at free tokens", "filters": "sampling filters"}
+PARTS = {
+    "forced": "forced tokens",
+    "free": "mask at free tokens",
+    "places": "tokens that leave no right place",
+    "filters": "sampling filters",
+}
 COLUMNS = {
     "place": Column("where"),
     **{name: Column(words, "nat") for name, words in PARTS.items()},
-    "log_w": Column("log w", "nat", "The sum of the three: per sample, by element per block"),
+    "log_w": Column("log w", "nat", "The sum of the parts: per sample, by element per block"),
     "low": Column("from", "nat", "95 % bootstrap interval over molecules"),
     "high": Column("to", "nat"),
     "nat": Column("log w", "nat"),
@@ -82,12 +87,13 @@ def sentences(cost: RunCost, lp: str) -> list[str]:
     def value(part: Interval | None) -> float:
         return 0.0 if part is None else part.value
 
-    mask = value(cost.free) - value(cost.filters)
+    mask = value(cost.free) - value(cost.filters) - value(cost.places)
     parts = {
         "at forced tokens": value(cost.forced),
         "by the mask at free ones": mask,
+        "where tokens leave no right place": value(cost.places),
         "by the sampling filters": value(cost.filters),
-        "by the guard": cost.lp_part - value(cost.mask),
+        "by the guard": cost.lp_part - value(cost.mask) - value(cost.places),
     }
     split = [f"{nat(part)} {where}" for where, part in parts.items() if abs(part) >= 0.005 or "at" in where.split()]
     trend, estimate = cost.disagreement, cost.tempered
@@ -97,6 +103,9 @@ def sentences(cost: RunCost, lp: str) -> list[str]:
         f"log p(C) is {least}{with_interval(estimate.log_p, nat)}; {effective_words(estimate, cost.samples)}; KL "
         f"from the model conditioned on the LP's language {with_interval(estimate.kl, nat)} nat.",
     ]
+    if cost.places_bounds is not None:
+        least, most = map(nat, cost.places_bounds)
+        lines.append(f"Not every token was asked whether it leaves a right place: that part is from {least} to {most}.")
     if not estimate.is_reliable:
         lines.append("Unreliable: few samples carry the weight, so KL is too small and log p(C) uncertain.")
     if left := cost.samples - cost.counting:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from engine.chem.enriched import misread_ang
 from engine.decode.samples import Guarding, Sample, ThrownTry
-from engine.decode.steps import Diagnosis
+from engine.decode.steps import Diagnosis, Shaping
 from engine.records import Block, Check, MoleculeVerdict
 from engine.store.columns import Table
 from engine.store.schema import BLOCKS, SAMPLES, STEPS, TRIES
@@ -65,7 +65,10 @@ def tables_of(run_id: str, samples: Sequence[Row], blocks: Sequence[Row]) -> dic
 
 
 def step_rows(
-    sample_id: int, aligned: Iterable[AlignedToken], diagnoses: Sequence[Diagnosis]
+    sample_id: int,
+    aligned: Iterable[AlignedToken],
+    diagnoses: Sequence[Diagnosis],
+    shapings: Mapping[int, Shaping] | None = None,
 ) -> Iterator[dict[str, Any]]:
     """The rows of ``steps`` of one sample: each of its tokens, with what the model thought there."""
     for token in aligned:
@@ -75,6 +78,8 @@ def step_rows(
         if token.pos < len(diagnoses):
             diagnosis = diagnoses[token.pos]
             row |= _columns(diagnosis, STEPS) | {"top_k": list(map(asdict, diagnosis.top_k))}
+        if shapings and (shaping := shapings.get(token.pos)):
+            row |= {name: getattr(shaping, name) for name in ("struck", "ln_share", "ln_q")}
         yield row
 
 
@@ -113,6 +118,8 @@ def sums_of(samples: Sequence[Row], blocks: Sequence[Row]) -> dict[str, float]:
     if guarded := [row for row in samples if row.get("unmended") is not None]:
         sums |= {name: _sum(guarded, name) for name in ("redrawn_blocks", "thrown_tokens")}
         sums["unmended_samples"] = sum(bool(row["unmended"]) for row in guarded)
+    if shaped := [row for row in samples if row.get("dead_ends") is not None]:
+        sums |= {name: _sum(shaped, name) for name in ("dead_ends", "struck_tokens")}
     if all(row.get("token_ids") is not None for row in samples):
         sums |= {name: _sum(samples, name) for name in ("tokens", "forced_tokens")}
     return sums | verdict_sums(samples)

@@ -89,6 +89,8 @@ RUNS = table(
     ("redrawn_blocks", "whole", "how often its guard found a block wrong and had it redrawn"),
     ("thrown_tokens", "whole", "tokens that this cost; no part of tokens"),
     ("unmended_samples", "whole", "samples with a block that stayed wrong when nothing more might be tried"),
+    ("dead_ends", "whole", "under shaped: how often no token was right in the widest tolerance"),
+    ("struck_tokens", "whole", "under shaped: likely tokens that were struck, since they leave no right place"),
     ("weighed_samples", "whole", "samples with a log_weight"),
     ("forward_passes", "whole", "through the model, prefills among them"),
     ("chars_raw", "whole", "characters of all answers as written"),
@@ -142,6 +144,10 @@ SAMPLES = table(
     ("unmended", "failures", "what it found wrong and left, since nothing more might be tried"),
     ("log_weight", "real", "log of the share of the model's mass that the guard left; null where that is not known"),
     ("log_weight_sd", "real", "its estimated standard deviation"),
+    ("log_weight_least", "real", "under shaped: the same, if all tokens that were not asked leave no right place"),
+    ("log_weight_most", "real", "and if they all do"),
+    ("struck_tokens", "small", "under shaped: likely tokens that were struck, since they leave no right place"),
+    ("dead_ends", "small", "under shaped: how often no token was right in the widest tolerance"),
     ("decode_s", "real", "from its first token to its last, next to the others of its batch"),
     ("stereo_sites", "small", "centres and double bonds that the SMILES specifies; null where not judged"),
     ("stereo_sites_right", "small", "those that are in space as it says"),
@@ -205,8 +211,10 @@ STEPS = table(
     ("ln_p_tempered", "real", "the same at the sampling's temperature; at 1 where sampling is greedy"),
     ("ln_mass", "real", "log of the mass of all tokens that the LP allows, at that temperature"),
     ("ln_q", "real", "log of the probability that it was drawn with: after mask, temperature and filters; 0 if forced"),
+    ("ln_share", "real", "under shaped: log of the share of ln_mass that leaves a right place; null: not asked"),
+    ("struck", "ids", "under shaped: the likely tokens that were struck, since they leave none"),
     order=("sample_id", "pos"),
-    unbounded="ln_p ln_p_tempered ln_mass ln_q",
+    unbounded="ln_p ln_p_tempered ln_mass ln_q ln_share",
 )
 
 TRIES = table(

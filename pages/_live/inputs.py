@@ -183,16 +183,18 @@ def _lane_input(number: int, column: DeltaGenerator) -> LaneChoice:
             help="How a heteroatom with hydrogens is written: [O] and [N] (plain), or [OH] and [NH2]. The group's LPs "
             "force the second, whatever the model was trained on.",
         )
-        guard = GuardSettings()
+        guard = GuardSettings() if info is None else info.guard
         if is_guarded:
             left, right = st.columns(2)
-            retries = left.number_input(
-                "Retries", 0, MOST_TRIES, guard.retries, key=f"retries{number}", bind="query-params", help=RETRIES_HELP
-            )
             back = right.number_input(
                 "Steps back", 0, MOST_TRIES, guard.back, key=f"back{number}", bind="query-params", help=BACK_HELP
             )
-            guard = replace(guard, retries=int(retries), back=int(back))
+            guard = replace(guard, back=int(back))
+        if info is not None and info.is_guarded and not info.asks_tokens:
+            retries = left.number_input(
+                "Retries", 0, MOST_TRIES, guard.retries, key=f"retries{number}", bind="query-params", help=RETRIES_HELP
+            )
+            guard = replace(guard, retries=int(retries))
     chosen: Descriptors | None = next((name for name in DESCRIPTORS if name == how), None)
     return lp, backend, placeholder.strip() if own_placeholder else "", chosen, guard
 

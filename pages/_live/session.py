@@ -17,7 +17,7 @@ import streamlit as st
 from engine.jobs.lane import LaneWatch, lane_work, warm_work
 from engine.jobs.plan import ModelChoice, RunPlan
 from engine.jobs.service import Job, JobSnapshot, service
-from engine.lp_records import guard_words
+from engine.lp_records import guard_words, stored_lp
 from engine.models.registry import ModelEntry
 from engine.records import Molecule
 from engine.store.store import temporary_files
@@ -54,7 +54,7 @@ class Running:
     @property
     def title(self) -> str:
         backend = "" if self.backend == "fast" else self.backend
-        guard = guard_words(json.dumps(asdict(self.watch.plan.plan.guard)))
+        guard = guard_words(json.dumps(asdict(self.watch.plan.plan.guard_settings)), stored_lp(self.lp))
         return " · ".join(part for part in (str(self.number), self.lp, backend, guard) if part)
 
     @property

@@ -49,16 +49,28 @@ class KnownTokens:
     def __init__(self, right: Sequence[int]) -> None:
         self.right, self.asked = set(right), 0
 
-    def candidates(self, answers: Sequence[Any], is_legal: np.ndarray) -> list[Any]:
-        return [SimpleNamespace(status=np.where(legal, UNKNOWN, WRONG).astype(np.int8)) for legal in is_legal]
+    def candidates(self, answers: Sequence[Any], is_legal: np.ndarray) -> Any:
+        status = np.where(is_legal, UNKNOWN, WRONG).astype(np.int8)
+        return SimpleNamespace(status=status, is_legal=is_legal)
 
-    def widen(self, candidates: Any) -> bool:
+    def see(self, candidates: Any, index: np.ndarray, columns: np.ndarray) -> None:
+        """Nothing is known of a token before it is asked."""
+
+    def widen(self, candidates: Any, index: int) -> bool:
         return False
 
-    def ask(self, wanted: Sequence[tuple[Any, np.ndarray]]) -> None:
-        for candidates, columns in wanted:
-            self.asked += len(columns)
-            candidates.status[columns] = [RIGHT if column in self.right else WRONG for column in columns.tolist()]
+    def ask(self, candidates: Any, index: np.ndarray, columns: np.ndarray, *, keeps: bool = True) -> None:
+        is_new = candidates.status[index, columns] == UNKNOWN
+        self.asked += int(is_new.sum())
+        candidates.status[index, columns] = np.where(np.isin(columns, list(self.right)), RIGHT, WRONG)
+
+    @property
+    def columns(self) -> np.ndarray:
+        return np.arange(12)
+
+
+def asked_rows(count: int) -> list[Any]:
+    return [SimpleNamespace(answer=SimpleNamespace(is_asked=True), shaping=None) for _ in range(count)]
 
 
 @pytest.mark.soak
@@ -68,7 +80,7 @@ def test_the_law_is_that_of_the_mask(sampling: Sampling) -> None:
     scores = torch.tensor([2.0, 1.8, 1.5, 1.2, 1.0, 0.5, 0.3, 0.0, -0.5, -1.0, -2.0, -3.0])
     logits = scores.repeat(count, 1)
     right, draws = [1, 3, 4, 6, 9, 10], torch.Generator().manual_seed(2)
-    rows: list[Any] = [SimpleNamespace(answer=SimpleNamespace(is_asked=True)) for _ in range(count)]
+    rows = asked_rows(count)
     tokens: Any = KnownTokens(right)
 
     def redraw(rows: Sequence[int], tries: Sequence[int]) -> Tensor:
@@ -86,14 +98,27 @@ def test_the_law_is_that_of_the_mask(sampling: Sampling) -> None:
     assert chi_square < 4 * int(seen.sum()) + 12
     assert tokens.asked <= count * len(scores)
 
+    # What is told of the draws: the share that is right, on average, and how likely the token was.
+    share = float((scores / (sampling.temperature)).softmax(dim=0)[right].sum())
+    shares = np.exp([row.shaping.ln_share for row in rows])
+    assert abs(shares.mean() - share) < 4 * shares.std() / count**0.5 + 1e-6
+    assert all(row.shaping.ln_least <= np.log(share) + 1e-6 for row in rows)
+    assert all(row.shaping.ln_most >= np.log(share) - 1e-6 for row in rows)
+    assert not any(set(row.shaping.struck) & set(right) for row in rows)
+    if sampling.has_filters:
+        frequency = of_law / count
+        told = torch.tensor([row.shaping.ln_q for row in rows]).exp()
+        for column in of_mask.nonzero()[:, 0].tolist():
+            assert told[drawn == column].mean() == pytest.approx(float(frequency[column]), rel=0.2)
+
 
 def test_where_nothing_is_right_the_row_is_at_a_dead_end() -> None:
-    rows: list[Any] = [SimpleNamespace(answer=SimpleNamespace(is_asked=True))]
+    rows = asked_rows(1)
     for sampling in (*SAMPLINGS, Sampling(0.0)):
         tokens: Any = KnownTokens([])
         shaper = Shaper(tokens, sampling, lambda rows, tries: torch.full((len(rows),), 0.5, dtype=torch.float64))
-        _drawn, dead = shaper.choose(rows, torch.zeros(1, 5), torch.tensor([0.3], dtype=torch.float64))
-        assert dead == [0] and tokens.asked == 5
+        _drawn, dead = shaper.choose(rows, torch.zeros(1, 12), torch.tensor([0.3], dtype=torch.float64))
+        assert dead == [0] and tokens.asked == 12 and rows[0].shaping is None
 
 
 @pytest.mark.soak
