@@ -22,6 +22,9 @@ from numpy.typing import NDArray
 from engine.chem.frame import Array
 from engine.chem.geometry import (
     APART,
+    BOND_ANGLES,
+    BOND_LENGTHS,
+    CLASH,
     LEAST_OFF,
     LEAST_OFF_PLANE_ANG,
     MOST_OFF,
@@ -109,7 +112,7 @@ class AtomChecks:
     def _failed_pair(self, pair: int, error: float) -> Failed:
         kind, pairs = APART[self.pairs.apart[pair]], self.pairs
         atoms = (int(self.others[pair]), int(pairs.centre[pair]), self.atom)
-        check = {"bond": "bond_lengths", "angle": "bond_angles", "other": "internal_steric_clash"}[kind]
+        check = {"bond": BOND_LENGTHS, "angle": BOND_ANGLES, "other": CLASH}[kind]
         return Failed(kind, check, tuple(atom for atom in atoms if atom >= 0), pair, error < 0)
 
     def _failed_others(self) -> Iterator[Failed]:

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,23 +29,39 @@ from rdkit import Chem
 
 from engine.chem.enriched import decode, skeleton_of, why_not_a_triple
 from engine.chem.frame import Array
-from engine.chem.geometry import APART, GeometryChecks, PairBounds, SettingsName
+from engine.chem.geometry import (
+    APART,
+    AROMATIC,
+    BOND_ANGLES,
+    BOND_LENGTHS,
+    CLASH,
+    DOUBLE_BONDS,
+    RINGS,
+    GeometryChecks,
+    PairBounds,
+    SettingsName,
+)
 from engine.chem.left_places import AtomChecks, Failed, Left, Plane
 from engine.chem.smiles import parse_smiles, read_text_order
 from engine.chem.stereo import AskedStereo, StereoGoal
-from engine.chem.verdict import heavy_of
+from engine.chem.verdict import CRASH, LOADED, STEREO, TIME, heavy_of
 from engine.errors import DriftscopeError, GraphMismatchError, TokenizerError
 from engine.figures.words import fixed, listed
+from engine.inspection.runs import RunFacts, number_format
 from engine.records import BinFormat, Molecule, NumberFormat
 from engine.text.blocks import READ_FORMAT, FoundBlock, find_blocks
 from engine.text.check import find_answer, without_blocks
 from engine.text.tokenizers import TextTokenizer, number_ids
 
-ONLY_DECIMALS = "The token that lost it is found in decimals alone: bins and codes leave no intervals."
+ONLY_DECIMALS = "the token that lost a molecule is found in decimals alone, not in bins or codes"
 AXES = "xyz"
 WHOLE, SIGN = 99, -1
 """What is written of a number behind a token, besides how many decimals: all of it; nothing but its sign."""
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
+SHAPE_CHECKS = frozenset({BOND_LENGTHS, BOND_ANGLES, CLASH, AROMATIC, RINGS, DOUBLE_BONDS, STEREO})
+"""The verdict's checks that a place can fail."""
+MOST_ATOMS = 1_000
+"""Of a text that is searched: bounds of all pairs take a second there, and the cube of that beyond."""
 SplitBy = Literal["written", "retokenised", "characters"]
 Flags = NDArray[np.bool_]
 
@@ -92,9 +108,9 @@ class LostBlock:
     why: str
 
     @property
-    def words(self) -> str:
-        """``C, atom 7: lost at the third token of x, `3`: atom 2, to which it is bonded, is then at least 2.9 Å away``,
-        and what is allowed."""
+    def sentence(self) -> str:
+        """``lost at the third token of x, `3`: atom 2, to which it is bonded, is then at least 2.9 Å away, at
+        most 1.9 is allowed``"""
         unit = "character" if self.by == "characters" else "token"
         if self.is_before:
             where = "no right place was left when its block began"
@@ -105,7 +121,11 @@ class LostBlock:
             where = f"lost at the {ordinal} {unit} of {self.axis}, `{self.piece}`"
         how = "" if self.is_alone else "as written, " if self.is_before else "by several checks together; as written, "
         rest = "" if self.is_certain or self.is_before else ". Not certain: the place may have been lost before"
-        return f"{self.element}, atom {self.atom}: {where}: {how}{self.why}{rest}"
+        return f"{where}: {how}{self.why}{rest}"
+
+    @property
+    def words(self) -> str:
+        return f"{self.element}, atom {self.atom}: {self.sentence}"
 
 
 # --- tokens ---------------------------------------------------------------------------------------------------------
@@ -231,9 +251,10 @@ class _Conformer:
 def _read(
     text: str, blocks: Sequence[FoundBlock], asked: str, molecule: Molecule | None, settings: SettingsName
 ) -> _Conformer | None:
-    """None where the text is not atom by atom a molecule. ``text`` is that of one conformer, and has these blocks."""
+    """None where the text is not atom by atom a molecule, or too long. ``text`` is that of one conformer, and has these
+    blocks."""
     smiles = _smiles_of(text, blocks, molecule)
-    if smiles is None:
+    if smiles is None or len(blocks) > MOST_ATOMS:
         return None
     of_text = _molecule(smiles, settings)
     positions, is_known = np.zeros((len(of_text.text_atoms), 3)), np.zeros(len(of_text.text_atoms), dtype=np.bool_)
@@ -441,3 +462,26 @@ def _words(checks: AtomChecks, failed: Failed, names: Sequence[int], distance: f
 def first_of_each(lost: Sequence[LostBlock]) -> Mapping[int, LostBlock]:
     """By conformer, the block that lost it."""
     return {mark.conformer: mark for mark in reversed(lost)}
+
+
+# --- of a stored sample ---------------------------------------------------------------------------------------------
+
+
+def may_be_lost(sample: Mapping[str, Any]) -> bool:
+    """A row of ``samples``: whether its verdict leaves that open, or there is none."""
+    checks = {failed["check"] for failed in sample["failed"] or ()}
+    if not sample["text"] or checks & {TIME, CRASH}:
+        return False
+    return sample["stereo_sites"] is None or bool(checks & {*SHAPE_CHECKS, LOADED})
+
+
+def lost_of_sample(
+    run: RunFacts, sample: Mapping[str, Any], molecule: Molecule, tokenizer: TextTokenizer | None
+) -> list[LostBlock]:
+    """``molecule`` is written as the text writes it. By the checks that the run was judged with."""
+    if not may_be_lost(sample):
+        return []
+    text, words = sample["text"], run.judged_with.split(", ")
+    settings: SettingsName = next((name for name in get_args(SettingsName) if name in words), "mol_fast")
+    tokens = tokens_of(text, tokenizer, sample["token_ids"])
+    return lost_blocks(text, sample["smiles"], tokens, number_format(run), molecule=molecule, settings=settings)
