@@ -18,8 +18,8 @@ from engine.chem.verdict import check_words
 from engine.comparing.measures import has_samples, run_names
 from engine.figures.statistics import wilson
 from engine.figures.words import counted, fixed, percent, span
-from engine.inspection.lost_runs import MOST_UNSTORED, is_searched, lost_of_read_only
-from engine.questions.question import Chart, Column, NeedsWork, Of, Option, Options, Tables, rows_table
+from engine.inspection.lost_runs import MOST_UNSTORED, is_searched, lost_of_read_only, why_not_searched
+from engine.questions.question import Chart, Column, NeedsWork, Of, Option, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry
 from engine.store.schema import SAMPLES, STEPS
 from engine.store.store import Store
@@ -60,19 +60,42 @@ CHANCE = "SELECT sample_id, pos, p_raw, ln_q FROM steps WHERE run_id = $run AND 
 
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
-    names, by = run_names(entries), options["lost_by"]
-    runs, rows, lost = [], [], []
-    for entry, marks in _first_marks(store, [entry for entry in entries if has_samples(entry)]):
+    names, by, picked = run_names(entries), options["lost_by"], options["lost_group"]
+    reasons = {entry.id: why_not_searched(store, entry) for entry in entries if has_samples(entry)}
+    notes = [{"note": f"Left out: {reason.what}."} for reason in reasons.values() if reason]
+    runs, rows, lost = list[dict[str, Any]](), list[dict[str, Any]](), list[dict[str, Any]]()
+    for entry, marks in _first_marks(store, [entry for entry in entries if not reasons.get(entry.id, True)]):
         head, of = {"run": entry.id, "name": names[entry.id]}, entry.parts[SAMPLES.name].rows
         marks = [mark | {"group": _group(mark, by)} for mark in marks]
-        groups, certain = (Counter(m["group"] for m in marks if m["is_certain"] or all_) for all_ in (True, False))
-        for group, count in sorted(groups.items(), key=lambda pair: _place(by, pair[0], pair[1])):
-            cell = {"group": group, "samples": count, "certain": certain[group], "of": of, "share": count / of}
-            rows.append(head | cell | {"pick": group})
+        rows += [head | cell for cell in _cells(marks, by, of)]
         runs.append(head | _summary(marks, of))
-        lost += [head | _shown(entry, mark) for mark in marks if options["lost_group"] in (None, mark["group"])]
-    order = ["name", "group", "samples", "certain", "of", "share"]
-    return {"main": rows_table(rows, ["run", *order]), "runs": rows_table(runs, ["name"]), "lost": rows_table(lost)}
+        lost += [head | _shown(entry, mark) for mark in marks if picked in (None, mark["group"])]
+    order = ["run", "name", "group", "samples", "certain", "of", "share"]
+    return {
+        "main": rows_table(rows, order),
+        "runs": rows_table(runs, ["name"]),
+        "lost": rows_table(lost),
+        "notes": rows_table(notes, ["note"]),
+    }
+
+
+def _cells(marks: Sequence[dict[str, Any]], by: str, of: int) -> list[dict[str, Any]]:
+    """The groups of one run, in their order; of checks the commonest first."""
+    groups = Counter(mark["group"] for mark in marks)
+    certain = Counter(mark["group"] for mark in marks if mark["is_certain"])
+    order = ORDERS.get(by, tuple(group for group, _ in groups.most_common()))
+    return [
+        {
+            "group": group,
+            "samples": groups[group],
+            "certain": certain[group],
+            "of": of,
+            "share": groups[group] / of,
+            "pick": group,
+        }
+        for group in order
+        if groups[group]
+    ]
 
 
 def _first_marks(store: Store, entries: Sequence[Entry]) -> list[tuple[Entry, list[dict[str, Any]]]]:
@@ -125,11 +148,6 @@ def _site(mark: dict[str, Any]) -> tuple[bool, bool]:
     return mark["is_ring_closure"], mark["is_centre"]
 
 
-def _place(by: str, group: str, count: int) -> tuple[int, str]:
-    """Of checks the commonest first."""
-    return (ORDERS[by].index(group) if by in ORDERS else -count, group)
-
-
 def _summary(marks: list[dict[str, Any]], of: int) -> dict[str, Any]:
     commonest = Counter(check_words(mark["check"]) for mark in marks).most_common(1)
     chances = [mark["p_raw"] for mark in marks if mark["p_raw"] is not None]
@@ -163,4 +181,5 @@ def answer(tables: Tables, options: Options) -> str:
         if run["known"]:
             line += f". The model gave the token {fixed(100 * run['p_raw'], 1)} % (median of {run['known']:,})"
         lines.append(f"{line}.")
-    return "\n".join(lines) or "None of these runs has samples: reports state figures, no texts."
+    notes = tables["notes"]["note"].to_pylist()
+    return answer_text(lines or ["None of these runs has texts to search: reports state figures alone."], notes)
