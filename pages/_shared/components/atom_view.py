@@ -90,7 +90,9 @@ def view_rows(
     ]
 
 
-def _token(column: int, alignment: Alignment, steps: Mapping[int, Mapping[str, Any]], lost: Mapping[int, str]) -> Token:
+def _token(
+    column: int, alignment: Alignment, steps: Mapping[int, Mapping[str, Any]], lost: Mapping[int | None, str]
+) -> Token:
     row = alignment.rows[column]
     step = steps.get(-1 if row.pos is None else row.pos) or {}
     top = [(visible(item.get("piece", "")), item["p_raw"], bool(item["allowed"])) for item in step.get("top_k") or ()]
