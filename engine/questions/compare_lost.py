@@ -36,21 +36,18 @@ CHANCES = {0.5: "over 50 %", 0.1: "10 to 50 %", 0.01: "1 to 10 %", 0.0: "under 1
 ORDERS = {"axis": (BEFORE, "x", "y", "z"), "digit": DIGITS, "site": SITES, "chance": (*CHANCES.values(), UNKNOWN)}
 COLUMNS = {
     "name": Column("run"),
-    "group": Column("lost by"),
+    "group": Column("lost by", picks="lost_group"),
     "samples": Column("samples", help="Lost so"),
     "certain": Column("certain", help="Of these, with a right place right before that token"),
     "of": Column("of samples"),
     "share": Column("share", "%"),
-    "pick": Column(is_hidden=True),
     "sample": Column("sample", page="drift"),
     "token": Column("token"),
     "p_raw": Column("p", "%", "Of the token before the LP"),
     "q": Column("q", "%", "That it was drawn with"),
     "why": Column("why", wrap_px=420),
 }
-CHARTS = (
-    Chart("heat", "name", "group", size="share", text="samples", hover=("certain",), picks="option:lost_group:pick"),
-)
+CHARTS = (Chart("heat", "name", "group", size="share", text="samples", hover=("certain",)),)
 TABLES = ("main", "lost")
 FIRST = """
 SELECT * FROM lost WHERE run_id = $run
@@ -85,14 +82,7 @@ def _cells(marks: Sequence[dict[str, Any]], by: str, of: int) -> list[dict[str, 
     certain = Counter(mark["group"] for mark in marks if mark["is_certain"])
     order = ORDERS.get(by, tuple(group for group, _ in groups.most_common()))
     return [
-        {
-            "group": group,
-            "samples": groups[group],
-            "certain": certain[group],
-            "of": of,
-            "share": groups[group] / of,
-            "pick": group,
-        }
+        {"group": group, "samples": groups[group], "certain": certain[group], "of": of, "share": groups[group] / of}
         for group in order
         if groups[group]
     ]
@@ -165,7 +155,7 @@ def _summary(marks: list[dict[str, Any]], of: int) -> dict[str, Any]:
 
 def _shown(entry: Entry, mark: dict[str, Any]) -> dict[str, Any]:
     where = BEFORE if mark["is_before"] else f"{mark['axis']}, {_group(mark, 'digit')}: {mark['piece']}"
-    address = f"run={entry.id}&sample={mark['sample_id']}&atom={mark['atom']}"
+    address = f"run={entry.id}&atom={mark['atom']}&sample={mark['sample_id']}"
     atom = f"{mark['element']}, atom {mark['atom']}"
     return {"sample": address, "atom": atom, "token": where, **{name: mark[name] for name in ("p_raw", "q", "why")}}
 

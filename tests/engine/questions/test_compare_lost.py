@@ -57,8 +57,8 @@ def test_samples_are_counted_by_the_first_token_that_lost_each(store: Store) -> 
     answered = ask(store, "compare_lost", ["one"], {"lost_group": "x", "lost_by": "axis"})
     lost = answered.tables["lost"].to_pylist()
     assert [(row["sample"], row["token"], row["p_raw"]) for row in lost] == [
-        ("run=one&sample=1&atom=1", "x, integer digits: 3", 0.7),
-        ("run=one&sample=2&atom=1", "x, integer digits: 3", None),
+        ("run=one&atom=1&sample=1", "x, integer digits: 3", 0.7),
+        ("run=one&atom=1&sample=2", "x, integer digits: 3", None),
     ]
     assert lost[0]["q"] == pytest.approx(0.5)
     assert "3 of 5 samples lost their shape (60.0 %" in answered.answer and "median of 2" in answered.answer
