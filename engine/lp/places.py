@@ -57,7 +57,7 @@ MOVABLE = 0.012
 """By so much a right place may be moved where planes or hands are asked, in angstrom: their limits leave more."""
 EVERYWHERE = 1e3
 NONE = -1
-AHEAD, MOST_TRIED, MOST_WAYS = 32, 32, 4
+AHEAD, MOST_TRIED, MOST_WAYS = 32, 8, 4
 """Looking ahead: points of an atom, places that are tried, and ways to go on that are kept of each."""
 FAILING = 400
 """Points of which the best says what stands in the way."""
@@ -113,6 +113,7 @@ class MoleculePlaces:
         self._planes = [(check == RINGS, tuple(sorted(plane))) for check, plane in geometry.planes if "flat" in checks]
         self._goals = stereo_goals(heavy) if "stereo" in checks else []
         self.checks = [self._checks_of(heavy, atom) for atom in range(self.atoms)]
+        self.ring_end = _ring_ends(heavy)  # by atom: the last one of the rings that hang together with it, else itself
 
     def _checks_of(self, mol: Chem.Mol, atom: int) -> AtomChecks:
         bounds = self._bounds
@@ -137,6 +138,14 @@ class MoleculePlaces:
             tuple(goal for goal in self._goals if max(goal.spanned_by) == atom),
             *_frame_of(mol, others, apart),
         )
+
+
+def _ring_ends(mol: Chem.Mol) -> list[int]:
+    systems: list[set[int]] = []
+    for ring in map(set, mol.GetRingInfo().AtomRings()):
+        apart = [system for system in systems if not system & ring]
+        systems = [*apart, ring.union(*(system for system in systems if system & ring))]
+    return [max([atom, *(max(system) for system in systems if atom in system)]) for atom in range(mol.GetNumAtoms())]
 
 
 def _frame_of(mol: Chem.Mol, others: Indices, apart: Indices) -> tuple[int, int]:
@@ -224,7 +233,11 @@ def find(atoms: Atoms, boxes: Boxes, count: int) -> tuple[Array, Array, Indices]
 
     ``count`` points a box at the ideal lengths and angles, half as many within the tolerance.
     """
-    points, box = _proposed(atoms, boxes, count)
+    return right_among(atoms, boxes, *_proposed(atoms, boxes, count))
+
+
+def right_among(atoms: Atoms, boxes: Boxes, points: Array, box: Indices) -> tuple[Array, Array, Indices]:
+    """Of points [P, 3] and their boxes [P]: the right ones, how far each may be moved, and the box of each."""
     room = _room(atoms, points, boxes.atom[box])
     is_right = room >= 0
     points, box, room = points[is_right], box[is_right], room[is_right]
@@ -233,12 +246,14 @@ def find(atoms: Atoms, boxes: Boxes, count: int) -> tuple[Array, Array, Indices]
     return points[is_held], room[is_held], box[is_held]
 
 
-def continuing(places: MoleculePlaces, atom: int, placed: Array, points: Array, until: int) -> NDArray[np.bool_]:
+def continuing(
+    places: MoleculePlaces, atom: int, placed: Array, points: Array, box: Indices, until: int
+) -> NDArray[np.bool_]:
     """Which of some right places of an atom leave one for each atom behind it up to ``until``: [points].
 
-    Some of the places are tried, each with few ways to go on: False may be wrong, True is not.
+    Few of the places of each box are tried, each with few ways to go on: False may be wrong, True is not.
     """
-    tried = _some(np.arange(len(points)), MOST_TRIED)
+    tried = np.concatenate([_some(of_box, MOST_TRIED) for of_box in _by_value(box)])
     states = np.repeat(placed[None], len(tried), axis=0)  # [states, atoms, 3]
     states[:, atom] = points[tried]
     origin = tried  # of each state, the point that it goes back to
@@ -277,6 +292,13 @@ def _next_places(checks: AtomChecks, states: Array, origin: Indices) -> tuple[Ar
         found, _, state = find(atoms, Boxes.everywhere(len(left)), AHEAD)
         places, of_state = np.concatenate([places, found]), np.concatenate([of_state, left[state]])
     return places, of_state
+
+
+def is_right_at(checks: AtomChecks, states: Array, tolerance: int) -> NDArray[np.bool_]:
+    """Whether an atom is right where it stands in states of its molecule [states, atoms, 3]."""
+    atoms, index = Atoms.in_states(checks, states, tolerance), np.arange(len(states))
+    points = states[:, checks.atom]
+    return np.asarray((_room(atoms, points, index) >= 0) & _held(atoms, points, index)[0])
 
 
 def failing(checks: AtomChecks, placed: Array) -> tuple[GuardCheck, tuple[int, ...]]:

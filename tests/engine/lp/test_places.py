@@ -66,10 +66,10 @@ def test_what_is_built_of_right_places_is_right(smiles: str) -> None:
         positions = np.zeros((places.atoms, 3))
         for checks in places.checks:
             for tolerance in range(len(TOLERANCES)) if len(checks.others) else ():
-                found, _, _ = find(Atoms([(checks, positions, tolerance)]), Boxes.everywhere(1), 128)
+                found, _, box = find(Atoms([(checks, positions, tolerance)]), Boxes.everywhere(1), 128)
                 until = min(checks.atom + 3, places.atoms - 1)
                 if len(found) and until > checks.atom:
-                    found = found[continuing(places, checks.atom, positions, found, until)]
+                    found = found[continuing(places, checks.atom, positions, found, box, until)]
                 if len(found):
                     positions[checks.atom] = found[draws.integers(len(found))]
                     break
