@@ -21,7 +21,7 @@ from engine.chem.guard import MoleculeGuard, WrongPlace
 from engine.errors import ConstraintError
 from engine.lp.exact import ExactConstraint
 from engine.lp.numbers import BRANCH, Numbers
-from engine.lp.places import MOVABLE, TOLERANCES, AtomChecks, Atoms, Boxes, MoleculePlaces, continuing, find
+from engine.lp.places import MOVABLE, TOLERANCES, AtomChecks, Atoms, Boxes, MoleculePlaces, continuing, find, shortfalls
 from engine.lp.prefixes import CLOSES, NEXT_AXIS, SAME_AXIS, Array, Columns, Leaves, Prefix
 from engine.lp.table import NO_ID, SYMBOLS, Program
 from engine.lp_records import GuardCheck
@@ -32,6 +32,8 @@ FIRST, CLOSELY, MOST_KEPT = 192, 96, 128
 """Points for an atom that begins, points for a token, and witnesses that an answer keeps."""
 MERGED_ANG = 0.2
 """Tokens whose values lie so near to each other are asked as one box."""
+SLACK_ANG = 0.02
+"""Where no token is right: what is wrong by so little more than the least wrong may come too."""
 ALONE = 1e6
 ROUNDING = 1e-9
 RIGHT, WRONG, UNKNOWN = 1, 0, -1
@@ -286,7 +288,13 @@ class ShapedTokens:
             self._search([one.answer for one, _ in wanted], boxes)
 
     def _boxes(
-        self, atoms: Atoms, atom: int, one: Candidates, columns: Columns, known: tuple[float, ...]
+        self,
+        atoms: Atoms,
+        atom: int,
+        one: Candidates,
+        columns: Columns,
+        known: tuple[float, ...],
+        merged_ang: float = MERGED_ANG,
     ) -> list[_Box]:
         """The boxes of columns that the bond to the parent can reach; the others are wrong."""
         if not len(columns):
@@ -297,22 +305,31 @@ class ShapedTokens:
         index, part = np.nonzero((low <= most) & (high >= least))
         low, high, columns = low[index, part], high[index, part], columns[index]
         # Short intervals that begin in the same stretch are asked together, others alone.
-        is_short = high - low < MERGED_ANG
+        is_short = high - low < merged_ang
         stretch = np.where(is_short, np.floor(low / MERGED_ANG), ALONE + np.arange(len(low)))
         together = [np.flatnonzero(stretch == value) for value in np.unique(stretch)]
         return [
             _Box(one, atom, known, float(low[some].min()), float(high[some].max()), columns[some]) for some in together
         ]
 
+    def least_wrong(self, one: Candidates) -> None:
+        """Where no token is right: those stay that leave what is wrong by least; all where the bond reaches nothing."""
+        answer, columns = one.answer, np.flatnonzero(one.is_legal)
+        known, value, action = answer.prefix.known, answer.prefix.value, one.action[columns]
+        atoms = Atoms([(answer.checks, answer.placed, answer.tolerance)])
+        boxes = self._boxes(atoms, 0, one, columns[action == SAME_AXIS], known, merged_ang=0.0)
+        boxes += self._boxes(atoms, 0, one, columns[action == NEXT_AXIS], (*known, value), merged_ang=0.0)
+        if (action == CLOSES).any():
+            boxes.append(_Box(one, 0, known, value, value, columns[action == CLOSES]))
+        off = np.full(len(one.is_legal), np.inf)
+        if boxes:
+            shortfall = shortfalls(answer.checks, answer.placed, _asked(boxes), CLOSELY)
+            for box, least in zip(boxes, shortfall.tolist(), strict=True):
+                off[box.columns] = np.minimum(off[box.columns], least)
+        one.status = np.where(one.is_legal & (off <= off.min() + SLACK_ANG), RIGHT, WRONG).astype(np.int8)
+
     def _search(self, answers: Sequence[ShapedAnswer], boxes: Sequence[_Box]) -> None:
-        asked = Boxes(
-            np.array([box.atom for box in boxes]),
-            np.array([len(box.known) for box in boxes]),
-            np.array([(*box.known, 0.0, 0.0, 0.0)[:3] for box in boxes]),
-            np.array([box.low for box in boxes]) - ROUNDING,
-            np.array([box.high for box in boxes]) + ROUNDING,
-        )
-        places, rooms, of = _right_places(answers, asked, CLOSELY)
+        places, rooms, of = _right_places(answers, _asked(boxes), CLOSELY)
         for index, box in enumerate(boxes):
             found = places[of == index], rooms[of == index]
             if not len(found[0]):
@@ -322,6 +339,16 @@ class ShapedTokens:
                 one.answer.keep(*found)
             of_box = one.low[box.columns], one.high[box.columns]
             one.status[box.columns[reached(found[0][:, axis], found[1], *of_box).any(axis=1)]] = RIGHT
+
+
+def _asked(boxes: Sequence[_Box]) -> Boxes:
+    return Boxes(
+        np.array([box.atom for box in boxes]),
+        np.array([len(box.known) for box in boxes]),
+        np.array([(*box.known, 0.0, 0.0, 0.0)[:3] for box in boxes]),
+        np.array([box.low for box in boxes]) - ROUNDING,
+        np.array([box.high for box in boxes]) + ROUNDING,
+    )
 
 
 def _right_places(answers: Sequence[ShapedAnswer], boxes: Boxes, count: int) -> tuple[Array, Array, Columns]:
