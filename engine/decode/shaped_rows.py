@@ -102,7 +102,7 @@ class ShapedRow:
     def _way_out(self, last: int) -> tuple[int, Array | None]:
         """The last atom, at most this one, from which a way was found to where the rings end; and such ways."""
         places, answer = self.answer.molecule.places, self.answer
-        until = places.ring_end[answer.checks.atom]
+        until = places.system_ends[answer.checks.atom]
         step, atom = 1, last
         while atom > 0:
             ways = answer.molecule.completion.ways(answer.placed, atom, until)

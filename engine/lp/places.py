@@ -61,6 +61,9 @@ AHEAD, MOST_TRIED, MOST_WAYS = 32, 8, 4
 """Looking ahead: points of an atom, places that are tried, and ways to go on that are kept of each."""
 FAILING = 400
 """Points of which the best says what stands in the way."""
+MOST_OFF_ANG, FAR_COUNTS = 1.0, 0.1
+"""Where no place is right: as much counts a distance at most, and a hand, a side or a plane that is wrong; and what an
+angstrom counts by which atoms without a bond or an angle are too far apart, which the verdict allows."""
 MOST_DISTANCES = 2_000_000
 """That are in memory at once."""
 
@@ -113,7 +116,8 @@ class MoleculePlaces:
         self._planes = [(check == RINGS, tuple(sorted(plane))) for check, plane in geometry.planes if "flat" in checks]
         self._goals = stereo_goals(heavy) if "stereo" in checks else []
         self.checks = [self._checks_of(heavy, atom) for atom in range(self.atoms)]
-        self.ring_end = _ring_ends(heavy)  # by atom: the last one of the rings that hang together with it, else itself
+        self.ring_ends = _ends_of_rings(heavy)
+        self.system_ends = _ends_of_systems(heavy)
 
     def _checks_of(self, mol: Chem.Mol, atom: int) -> AtomChecks:
         bounds = self._bounds
@@ -140,12 +144,21 @@ class MoleculePlaces:
         )
 
 
-def _ring_ends(mol: Chem.Mol) -> list[int]:
+def _ends_of_systems(mol: Chem.Mol) -> list[int]:
+    """Of each atom the last atom of all rings that hang together with it; else the atom itself."""
     systems: list[set[int]] = []
     for ring in map(set, mol.GetRingInfo().AtomRings()):
         apart = [system for system in systems if not system & ring]
         systems = [*apart, ring.union(*(system for system in systems if system & ring))]
     return [max([atom, *(max(system) for system in systems if atom in system)]) for atom in range(mol.GetNumAtoms())]
+
+
+def _ends_of_rings(mol: Chem.Mol) -> list[int]:
+    """Of each atom the last atom of all rings that are begun with it and not complete; else the atom itself."""
+    rings = [sorted(ring) for ring in mol.GetRingInfo().AtomRings()]
+    return [
+        max([atom, *(ring[-1] for ring in rings if ring[0] <= atom < ring[-1])]) for atom in range(mol.GetNumAtoms())
+    ]
 
 
 def _frame_of(mol: Chem.Mol, others: Indices, apart: Indices) -> tuple[int, int]:
@@ -317,6 +330,27 @@ def failing(checks: AtomChecks, placed: Array) -> tuple[GuardCheck, tuple[int, .
         return GUARD_CHECKS[int(checks.apart[pair])], (int(checks.others[pair]), checks.atom)
     atoms_of = [goal.spanned_by for goal in checks.goals] or [(*before, checks.atom) for _, before in checks.planes]
     return "stereo" if checks.goals else "flat", atoms_of[0] if atoms_of else (checks.atom,)
+
+
+def shortfalls(checks: AtomChecks, placed: Array, boxes: Boxes, count: int) -> Array:
+    """How wrong the best of many points of each box is in the widest tolerance: the angstroms by which its distances
+    are off, each up to `MOST_OFF_ANG`, so that an atom that is out of place itself does not count for more than those
+    that are not. Infinite where the bond reaches no point."""
+    tolerance = len(TOLERANCES) - 1
+    atoms = Atoms([(checks, placed, tolerance)])
+    near_ideal, box = _proposed(atoms, boxes, count)
+    atoms.has_anchor[:] = False  # that angle may be what cannot be right
+    anywhere, box_too = _proposed(atoms, boxes, count)
+    points, box = np.concatenate([near_ideal, anywhere]), np.concatenate([box, box_too])
+    distances = np.linalg.norm(points[:, None] - placed[checks.others], axis=-1)  # [points, n]
+    too_near = np.clip(checks.lower[tolerance] - distances, 0, MOST_OFF_ANG)
+    too_far = np.clip(distances - checks.upper[tolerance], 0, MOST_OFF_ANG)
+    off = (too_near + too_far * np.where(checks.apart == OTHER, FAR_COUNTS, 1.0)).sum(axis=1)
+    before = np.broadcast_to(placed, (len(points), *placed.shape))
+    off += np.where(_is_held(checks, before, points, TOLERANCES[tolerance]), 0.0, MOST_OFF_ANG)
+    least = np.full(len(boxes.atom), np.inf)
+    np.minimum.at(least, box, off)
+    return least
 
 
 def _room(atoms: Atoms, points: Array, atom: Indices) -> Array:

@@ -33,6 +33,7 @@ from engine.lp.places import (
     continuing,
     find,
     right_among,
+    shortfalls,
 )
 from engine.lp.prefixes import CLOSES, NEXT_AXIS, SAME_AXIS, Array, Columns, Leaves, Prefix
 from engine.lp.table import NO_ID, SYMBOLS, Program
@@ -48,6 +49,8 @@ NEARBY = (2 * CUBE[:40] - 1) * np.linspace(0, 0.3, 40)[:, None]
 """Points about the origin, the first in it."""
 NEAR_A_WAY = 0.25
 """So near to the place that an atom has in a whole way to go on, another one is taken to leave one too, in angstrom."""
+SLACK_ANG = 0.02
+"""Where no token is right: what is wrong by so little more than the least wrong may come too."""
 ALONE = 1e6
 FAR = 1e4
 """Between the values of two answers that are compared in one call: no number is so large."""
@@ -360,17 +363,29 @@ class ShapedTokens:
         if boxes:
             self._search(candidates, answers, boxes, keeps)
 
+    def least_wrong(self, candidates: Candidates, index: int) -> None:
+        """Where no token is right: those stay that leave what is wrong by least; all where the bond reaches nothing."""
+        answer, columns = candidates.answers[index], np.flatnonzero(candidates.is_legal[index])
+        self.see(candidates, np.full_like(columns, index), columns)
+        known, value, action = answer.prefix.known, answer.prefix.value, candidates.action[index, columns]
+        atoms, boxes = Atoms([(answer.checks, answer.placed, answer.tolerance)]), list[_Box]()
+        for kind, before in ((SAME_AXIS, known), (NEXT_AXIS, (*known, value))):
+            if (some := columns[action == kind]).size:
+                boxes += _boxes(candidates, index, some, before, 0, atoms.reach(0, before), merged_ang=0.0)
+        if (action == CLOSES).any():
+            boxes.append(_Box(index, 0, known, value, value, columns[action == CLOSES]))
+        off = np.full(len(self.columns), np.inf)
+        if boxes:
+            shortfall = shortfalls(answer.checks, answer.placed, _asked(boxes), CLOSELY)
+            for box, least in zip(boxes, shortfall.tolist(), strict=True):
+                off[box.columns] = np.minimum(off[box.columns], least)
+        is_kept = candidates.is_legal[index] & (off <= off.min() + SLACK_ANG)
+        candidates.status[index] = np.where(is_kept, RIGHT, WRONG)
+
     def _search(
         self, candidates: Candidates, answers: Sequence[ShapedAnswer], boxes: Sequence[_Box], keeps: bool
     ) -> None:
-        asked = Boxes(
-            np.array([box.atom for box in boxes]),
-            np.array([len(box.known) for box in boxes]),
-            np.array([(*box.known, 0.0, 0.0, 0.0)[:3] for box in boxes]),
-            np.array([box.low for box in boxes]) - ROUNDING,
-            np.array([box.high for box in boxes]) + ROUNDING,
-        )
-        places, rooms, of = _right_places(answers, asked, CLOSELY)
+        places, rooms, of = _right_places(answers, _asked(boxes), CLOSELY)
         for number in np.unique(of).tolist():
             box, is_of_box = boxes[number], of == number
             of_box = places[is_of_box], rooms[is_of_box]
@@ -389,6 +404,7 @@ def _boxes(
     known: tuple[float, ...],
     atom: int,
     reach: tuple[float, float],
+    merged_ang: float = MERGED_ANG,
 ) -> list[_Box]:
     """The boxes of an answer's columns that the bond to the parent can reach; the others are wrong."""
     candidates.status[answer, columns] = WRONG  # until a place is found
@@ -396,12 +412,22 @@ def _boxes(
     index, part = np.nonzero((low <= reach[1]) & (high >= reach[0]))
     low, high, columns = low[index, part], high[index, part], columns[index]
     # Short intervals that begin in the same stretch are asked together, others alone.
-    is_short = high - low < MERGED_ANG
+    is_short = high - low < merged_ang
     stretch = np.where(is_short, np.floor(low / MERGED_ANG), ALONE + np.arange(len(low)))
     together = [np.flatnonzero(stretch == value) for value in np.unique(stretch)]
     return [
         _Box(answer, atom, known, float(low[some].min()), float(high[some].max()), columns[some]) for some in together
     ]
+
+
+def _asked(boxes: Sequence[_Box]) -> Boxes:
+    return Boxes(
+        np.array([box.atom for box in boxes]),
+        np.array([len(box.known) for box in boxes]),
+        np.array([(*box.known, 0.0, 0.0, 0.0)[:3] for box in boxes]),
+        np.array([box.low for box in boxes]) - ROUNDING,
+        np.array([box.high for box in boxes]) + ROUNDING,
+    )
 
 
 def _right_places(answers: Sequence[ShapedAnswer], boxes: Boxes, count: int) -> tuple[Array, Array, Columns]:

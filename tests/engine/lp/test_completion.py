@@ -1,4 +1,4 @@
-"""Whole ways to go on are right by the verdict's own checks, and are found where RDKit's conformers show that one is."""
+"""Whole ways to go on are right by the verdict's own checks, and found where a conformer of RDKit shows that one is."""
 
 from __future__ import annotations
 
