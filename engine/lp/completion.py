@@ -9,11 +9,14 @@ none.
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from engine.chem.frame import Array
+from engine.chem.geometry import Indices
+from engine.chem.stereo import StereoGoal
 from engine.lp.places import OTHER, TOLERANCES, MoleculePlaces, is_right_at
 
 COUNT, STEPS, AGAIN, FLATTENED_FROM = 12, 220, 80, 0.4
@@ -23,8 +26,8 @@ RATE, DECAY, MOMENTUM, SMALL = 0.12, 0.97, (0.9, 0.95), 1e-9
 """Of Adam; the rate falls in the last half."""
 SPREAD_ANG, LOOSE_ANG = 1.5, 0.15
 """How far atoms are thrown about the one that they are bonded to, and about a way that was right before."""
-HAND, FLAT, PRESSED = 1.2, 0.5, (0.05, 1.0)
-"""Least volume of a hand in cubic angstrom, and weights of planes and of the fourth dimension."""
+HAND, TURN, FLAT, PRESSED = 1.2, 0.2, 0.5, (0.05, 1.0)
+"""Least volume of a hand in cubic angstrom, and weights of hands, of planes and of the fourth dimension."""
 MARGIN = 0.6
 """Of a tolerance: so much of it is used while atoms are pulled."""
 
@@ -35,6 +38,22 @@ class _Pulled:
 
     lower: Array
     upper: Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Hands:
+    """Centres, each by three neighbours about a base: the fourth one, or the centre itself where it has three."""
+
+    bases: Indices  # [hands]
+    others: Indices  # [hands, 3]
+    signs: Array  # [hands]
+
+    @classmethod
+    def of(cls, goals: Sequence[StereoGoal]) -> _Hands:
+        spanned_by = [goal.spanned_by for goal in goals]
+        bases = [atoms[-1] if len(atoms) == 5 else atoms[0] for atoms in spanned_by]
+        others = np.array([atoms[1:4] for atoms in spanned_by], dtype=np.int64).reshape(-1, 3)
+        return cls(np.array(bases, dtype=np.int64), others, np.array([goal.sign for goal in goals]))
 
 
 class Completion:
@@ -97,7 +116,7 @@ class Completion:
         lower, upper = pulled.lower[rows, : until + 1], pulled.upper[rows, : until + 1]
         fixed = np.concatenate([fixed, np.zeros((len(fixed), 1))], axis=1)
         stands = np.broadcast_to(fixed, (len(points), *fixed.shape))
-        goals = [g for c in self.places.checks[rows] for g in c.goals if not g.is_bond]
+        hands = _Hands.of([goal for checks in self.places.checks[rows] for goal in checks.goals if not goal.is_bond])
         planes = [(*p, c.atom) for c in self.places.checks[rows] for is_ring, p in c.planes if not is_ring]
         for step in range(steps):
             is_late = step > FLATTENED_FROM * steps
@@ -107,8 +126,8 @@ class Completion:
             pull = np.maximum(lower - distances, 0) - np.maximum(distances - upper, 0)
             force = np.einsum("kmn,kmnd->kmd", pull / distances, off)
             force[:, :, 3] -= PRESSED[is_late] * points[:, :, 3]
-            for goal in goals:
-                _turn(force, everything, goal.spanned_by, goal.sign, atom)
+            if len(hands.bases):
+                _turn(force, everything, hands, atom)
             if is_late:
                 for plane in planes:
                     _flatten(force, everything, plane, atom)
@@ -119,16 +138,23 @@ class Completion:
         return points[:, :, :3]
 
 
-def _turn(force: Array, points: Array, atoms: tuple[int, ...], sign: float, first: int) -> None:
-    """Push the neighbours of a centre to the side of its hand."""
-    base = atoms[-1] if len(atoms) == 5 else atoms[0]
-    others = atoms[1:4]
-    a, b, c = (points[:, other, :3] - points[:, base, :3] for other in others)
-    off = np.maximum(HAND - sign * np.einsum("kd,kd->k", a, np.cross(b, c)), 0)[:, None] * sign * 0.2
-    pushes = (np.cross(b, c), np.cross(c, a), np.cross(a, b))
-    for other, push in zip((*others, base), (*pushes, -sum(pushes)), strict=True):
-        if other >= first:
-            force[:, other - first, :3] += off * push
+def _turn(force: Array, points: Array, hands: _Hands, first: int) -> None:
+    """Push the neighbours of centres to the side of their hand."""
+    arms = points[:, hands.others, :3] - points[:, hands.bases, None, :3]  # [K, hands, 3 arms, 3]
+    pushes = np.stack([_cross(arms[:, :, n - 2], arms[:, :, n - 1]) for n in range(3)], axis=2)
+    volumes = hands.signs * np.einsum("khd,khd->kh", arms[:, :, 0], pushes[:, :, 0])
+    pushes *= (TURN * hands.signs * np.maximum(HAND - volumes, 0))[:, :, None, None]
+    for hand, (base, others) in enumerate(zip(hands.bases.tolist(), hands.others.tolist(), strict=True)):
+        for arm, other in enumerate(others):
+            if other >= first:
+                force[:, other - first, :3] += pushes[:, hand, arm]
+        if base >= first:
+            force[:, base - first, :3] -= pushes[:, hand].sum(axis=1)
+
+
+def _cross(left: Array, right: Array) -> Array:
+    """Of vectors [any, 3]; numpy's own takes several times as long for few."""
+    return np.asarray(left[..., [1, 2, 0]] * right[..., [2, 0, 1]] - left[..., [2, 0, 1]] * right[..., [1, 2, 0]])
 
 
 def _flatten(force: Array, points: Array, atoms: tuple[int, ...], first: int) -> None:

@@ -48,7 +48,7 @@ TOLERANCES = (
     Tolerance(0.20, 0.2, 0.05, 0.22),
     Tolerance(0.249, 0.29, 0.25, 0.24, 0.11),
 )
-LEAST_SIDE, LEAST_PUCKER = 0.5, 0.06
+LEAST_SIDE, LEAST_CORNER, LEAST_PUCKER = 0.5, 0.1, 0.06
 NEAR = 0.01
 """Of a length: so near to its bounds lies what is asked first."""
 SPREAD = 15.0
@@ -391,6 +391,8 @@ def _is_held(checks: AtomChecks, placed: Array, points: Array, tolerance: Tolera
         group = placed[:, list(goal.spanned_by)]
         group[:, goal.spanned_by.index(checks.atom)] = points
         is_held &= goal.measured(group) >= (LEAST_SIDE if goal.is_bond else tolerance.hand)
+        if len(goal.spanned_by) == 5:
+            is_held &= goal.least_corner(group) >= LEAST_CORNER
     for is_ring, before in checks.planes:
         group = np.concatenate([placed[:, list(before)], points[:, None]], axis=1)
         centred = group - group.mean(axis=1, keepdims=True)
