@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from rdkit import Chem
 
 from engine.chem.enriched import as_decimals, described
+from engine.chem.geometry import failures_of_graph
 from engine.chem.guard import MoleculeGuard
 from engine.decode.diagnosis import close_ids
 from engine.decode.guarding import AnswerGuard
@@ -27,6 +28,7 @@ from engine.decode.shaped_rows import AnswerShape
 from engine.decode.steps import Back, Counters, Diagnosis, Event, Step, StepObserver, Stop, StopReason, Tap, phase
 from engine.decode.weighing import log_ws
 from engine.errors import ConstraintError, EnrichedError, ModelError, UnsupportedMoleculeError
+from engine.figures.words import listed
 from engine.lp.constraint import Constraint, LpParameters, build_constraint
 from engine.lp.exact import ExactConstraint
 from engine.lp.shaped import ShapedMolecule
@@ -118,11 +120,20 @@ class Generation:
             try:
                 if id(molecule) not in made:
                     made[id(molecule)] = self._guard_of(molecule, self.requests[part][0].program, settings)
+                    self._note_graph(molecule)
             except UnsupportedMoleculeError as error:
                 note = f"{molecule.smiles} was written as under exact, without a guard: {error.what}"
                 self.counters.notes.append(note)
                 continue
             self.requests[part] = [replace(request, guard=made[id(molecule)]) for request in self.requests[part]]
+
+    def _note_graph(self, molecule: Molecule) -> None:
+        """Of a molecule that is never usable, wherever its atoms are."""
+        if failed := failures_of_graph(molecule.mol):
+            what = listed([failure.detail for failure in failed])
+            self.counters.notes.append(
+                f"{molecule.smiles} has {what}: PoseBusters passes no conformer of it; {self.lp} acts all the same"
+            )
 
     def _guard_of(self, molecule: Molecule, program: Program, settings: GuardSettings) -> AnswerGuard | AnswerShape:
         if lp_record(self.lp).asks_tokens:
