@@ -256,4 +256,7 @@ def _missing(
         yield ENDS[sample["stop_reason"]]
     if sample["redrawn_blocks"] and not has_tries:
         times = counted(sample["redrawn_blocks"], "time")
-        yield f"The guard had blocks redrawn {times}. Tries are stored only of samples that keep their steps."
+        what = f"The guard had blocks redrawn {times}"
+        if sample["dead_ends"] is not None:
+            what = f"The text went back {times} from dead ends"
+        yield f"{what}. Tries are stored only of samples that keep their steps."
