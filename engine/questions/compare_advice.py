@@ -80,7 +80,7 @@ COLUMNS = {
     "cheapest in": Column("", "%", "Share of bootstrap draws in which it is the cheapest of those that fit"),
     "letters": Column("with letters", help="Blocks with a letter: the reports' first count of junk"),
     "not numeric": Column(help="Blocks with anything but digits . , -: their second count"),
-    "thrown away": Column("", "%", "Tokens that the guard threw away, of all; their time counts in all costs"),
+    "thrown away": Column("", "%", "Tokens that guarded or shaped threw away, of all; their time counts in all costs"),
     "RMSD": Column(help="Mean over answers: heavy atoms, to the nearest of the references"),
     **{word: Column(help=RULE_HELP[word]) for word in ("passed", "clean", "decodes")},
 }
@@ -329,8 +329,10 @@ def pace_words(over: Interval | None) -> str:
     return UNKNOWN if over is None else speed(over.value, over.ends)
 
 
-def sentence_of(decision: Row, rows: Sequence[Row], units: int, want: str, least: float) -> str:
-    """What to use, what it gives and costs, and how sure that is."""
+def sentence_of(
+    decision: Row, rows: Sequence[Row], units: int, want: str, least: float, missing: Sequence[str] = ()
+) -> str:
+    """What to use, what it gives and costs, and how sure that is. ``missing``: candidates that were not measured."""
     if decision["verdict"] == "too little":
         return f"Nothing can be advised yet: too little is measured, {len(rows)} LPs over {counted(units, 'molecule')}."
     if not decision["named"]:
@@ -346,7 +348,11 @@ def sentence_of(decision: Row, rows: Sequence[Row], units: int, want: str, least
     if not decision["lp"]:
         why = "the cheapest" if decision["named"][-1]["lp"] == decision["cheapest"] else f"most {want} answers"
         other = f", or {more[0]} ({why})" if more else ""
-        return f"Use {name}{other}: {text} Every LP is below {100 * least:g} % {want}."
+        text = f"Use {name}{other}: {text} Every LP is below {100 * least:g} % {want}."
+        untried = [lp for lp in missing if stored_lp(lp).asks_tokens and want == "usable"]
+        return (
+            f"{text} {untried[0]} is not measured: it strikes tokens that make a molecule wrong." if untried else text
+        )
     tied = f", or {listed(more, 'or')} (the same cost within noise)" if more else ""
     sure = "" if decision["sureness"] is None else f"{percent(decision['sureness'])} of bootstrap draws"
     wins = sure and f" {'One of them' if more else 'It'} is the cheapest in {sure}."
@@ -478,7 +484,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         "want": want,
         "least": least,
         **decision,
-        "sentence": sentence_of(decision | {"named": advised}, rows, units, want, least),
+        "sentence": sentence_of(decision | {"named": advised}, rows, units, want, least, missing),
         "rule": " ".join((__doc__ or "").split("\n\n")[1].split()),
         "reports": reports_rule(decision, rows, least),
         "molecules": units,
