@@ -72,7 +72,7 @@ def struck_so_far(watch: LaneWatch, sample: int) -> dict[int, str]:
     if aligned is None or watch.reader is None:
         return {}
     struck = dict(watch.texts[sample].struck)
-    return struck_words(struck, aligned, watch.molecule_of(sample), watch.reader.tokenizer.piece)
+    return struck_words(struck, aligned, watch.molecule_of(sample), watch.reader.tokenizer, watch.reader.form)
 
 
 def thrown_texts(watch: LaneWatch, sample: int) -> list[ThrownText]:

