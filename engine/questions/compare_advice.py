@@ -329,10 +329,8 @@ def pace_words(over: Interval | None) -> str:
     return UNKNOWN if over is None else speed(over.value, over.ends)
 
 
-def sentence_of(
-    decision: Row, rows: Sequence[Row], units: int, want: str, least: float, missing: Sequence[str] = ()
-) -> str:
-    """What to use, what it gives and costs, and how sure that is. ``missing``: candidates that were not measured."""
+def sentence_of(decision: Row, rows: Sequence[Row], units: int, want: str, least: float) -> str:
+    """What to use, what it gives and costs, and how sure that is."""
     if decision["verdict"] == "too little":
         return f"Nothing can be advised yet: too little is measured, {len(rows)} LPs over {counted(units, 'molecule')}."
     if not decision["named"]:
@@ -348,16 +346,20 @@ def sentence_of(
     if not decision["lp"]:
         why = "the cheapest" if decision["named"][-1]["lp"] == decision["cheapest"] else f"most {want} answers"
         other = f", or {more[0]} ({why})" if more else ""
-        text = f"Use {name}{other}: {text} Every LP is below {100 * least:g} % {want}."
-        untried = [lp for lp in missing if stored_lp(lp).asks_tokens and want == "usable"]
-        return (
-            f"{text} {untried[0]} is not measured: it strikes tokens that make a molecule wrong." if untried else text
-        )
+        return f"Use {name}{other}: {text} Every LP is below {100 * least:g} % {want}."
     tied = f", or {listed(more, 'or')} (the same cost within noise)" if more else ""
     sure = "" if decision["sureness"] is None else f"{percent(decision['sureness'])} of bootstrap draws"
     wins = sure and f" {'One of them' if more else 'It'} is the cheapest in {sure}."
     end = f" Its rate is uncertain: there are only {first['answers']} answers." if first["fits"] == "open" else ""
     return f"Use {name}{tied}: {text}{wins}{end}"
+
+
+def untried(decision: Row, want: str, missing: Sequence[str]) -> str:
+    """A further sentence where no LP fits, and one that is made for usable answers was not measured."""
+    names = [lp for lp in missing if stored_lp(lp).asks_tokens]
+    if decision["verdict"] != "none fits" or want != "usable" or not names:
+        return ""
+    return f" {names[0]} is not measured: it strikes tokens that make a molecule wrong."
 
 
 def reports_rule(decision: Row, rows: Sequence[Row], least: float) -> Row:
@@ -484,7 +486,8 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         "want": want,
         "least": least,
         **decision,
-        "sentence": sentence_of(decision | {"named": advised}, rows, units, want, least, missing),
+        "sentence": sentence_of(decision | {"named": advised}, rows, units, want, least)
+        + untried(decision, want, missing),
         "rule": " ".join((__doc__ or "").split("\n\n")[1].split()),
         "reports": reports_rule(decision, rows, least),
         "molecules": units,

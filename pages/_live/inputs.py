@@ -184,13 +184,15 @@ def _lane_input(number: int, column: DeltaGenerator) -> LaneChoice:
             help="How a heteroatom with hydrogens is written: [O] and [N] (plain), or [OH] and [NH2]. The group's LPs "
             "force the second, whatever the model was trained on.",
         )
-        guard = GuardSettings() if info is None or not is_guarded else _guard_inputs(number, info)
+        guard = _guard_inputs(number, info)
     chosen: Descriptors | None = next((name for name in DESCRIPTORS if name == how), None)
     return lp, backend, placeholder.strip() if own_placeholder else "", chosen, guard
 
 
-def _guard_inputs(number: int, info: LpRecord) -> GuardSettings:
+def _guard_inputs(number: int, info: LpRecord | None) -> GuardSettings:
     """An LP that asks each token draws no block again at its place: it goes back alone."""
+    if info is None or not info.is_guarded:
+        return GuardSettings()
     usual = info.guard
     with st.container(horizontal=True):
         if info.asks_tokens:

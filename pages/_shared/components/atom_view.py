@@ -102,8 +102,8 @@ def _token(
     struck: Mapping[int, str],
 ) -> Token:
     row = alignment.rows[column]
-    step = steps.get(-1 if row.pos is None else row.pos) or {}
-    struck_here = struck.get(-1 if row.pos is None else row.pos, "")
+    pos = -1 if row.pos is None else row.pos
+    step, struck_here = steps.get(pos) or {}, struck.get(pos, "")
     top = [(visible(item.get("piece", "")), item["p_raw"], bool(item["allowed"])) for item in step.get("top_k") or ()]
     p_raw = step.get("p_raw")
     marks = {
