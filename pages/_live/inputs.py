@@ -40,6 +40,7 @@ BACKEND_HELP = (
 SOURCE = "live page"
 RETRIES_HELP = "How often a wrong block is drawn again, until as many blocks were thrown away as there are atoms."
 BACK_HELP = "When a block's retries are used up: how often it may send the text back to an earlier block."
+WAY_HELP = "How often a block is drawn again behind which no way is found to the end of its rings."
 DEAD_END_HELP = "At a dead end (no token leaves a right place): how often it may go back, one block farther each time."
 
 LaneChoice: TypeAlias = tuple[str, BackendName, str, Descriptors | None, GuardSettings]
@@ -190,15 +191,15 @@ def _lane_input(number: int, column: DeltaGenerator) -> LaneChoice:
 
 
 def _guard_inputs(number: int, info: LpRecord | None) -> GuardSettings:
-    """An LP that asks each token draws no block again at its place: it goes back alone."""
+    """Ways back have a name for each kind of guard: one that was usual for the LP before would stay."""
     if info is None or not info.is_guarded:
         return GuardSettings()
     usual = info.guard
+    of_ways = (f"ways{number}", DEAD_END_HELP) if info.asks_tokens else (f"back{number}", BACK_HELP)
     with st.container(horizontal=True):
-        if info.asks_tokens:
-            return replace(usual, back=_tries("Steps back", usual.back, f"ways{number}", DEAD_END_HELP))
-        retries = _tries("Retries", usual.retries, f"retries{number}", RETRIES_HELP)
-        return replace(usual, retries=retries, back=_tries("Steps back", usual.back, f"back{number}", BACK_HELP))
+        about = WAY_HELP if info.asks_tokens else RETRIES_HELP
+        retries = _tries("Retries", usual.retries, f"retries{number}", about)
+        return replace(usual, retries=retries, back=_tries("Steps back", usual.back, *of_ways))
 
 
 def _tries(label: str, usual: int, key: str, about: str) -> int:
