@@ -23,7 +23,7 @@ from engine.decode.diagnosis import close_ids
 from engine.decode.guarding import AnswerGuard
 from engine.decode.plan import BackendName, DecodeOptions, Plan, Request, default_limit, requests_for
 from engine.decode.samples import Guarding, Reader, Sample, ThrownTry
-from engine.decode.scoring import Stored, forced_closes
+from engine.decode.scoring import Stored, forced_closes, score
 from engine.decode.shaped_rows import AnswerShape
 from engine.decode.steps import Back, Counters, Diagnosis, Event, Step, StepObserver, Stop, StopReason, Tap, phase
 from engine.decode.weighing import log_ws
@@ -181,6 +181,20 @@ class Generation:
         request = self.request_of(sample_id)
         return Stored(request.prompt, tuple(ids), request.program)
 
+    def diagnosed(self, samples: Sequence[Sample]) -> Iterator[list[Diagnosis]]:
+        """What the model thinks at each token of these, read once more."""
+        from engine.decode.body import Body
+
+        scored = score(
+            Body(self.loaded.model, self.loaded.positions),
+            self.constraint,
+            [self.stored(sample.sample_id, sample.token_ids) for sample in samples],
+            self.loaded.tokenizer.vocab_size,
+            candidates=0,
+            sampling=self.plan.sampling,
+        )
+        return (one.diagnoses for one in scored)
+
     def read_again(self, sample: Sample, masses: Mapping[int, CloseMass]) -> Sample:
         """The sample with what the model wanted where its blocks were closed by force."""
         written = (sample.token_ids, sample.forced, sample.stop_reason)
@@ -281,7 +295,7 @@ def document(generation: Generation) -> dict[str, Any]:
     """All that was written, and how, in JSON's types."""
     counters, plan, device = generation.counters, generation.plan, generation.loaded.device
     is_shaped = lp_record(generation.lp).asks_tokens
-    log_w = log_ws(generation) if is_shaped else {}
+    log_w = log_ws(generation.samples, generation.diagnosed) if is_shaped else {}
     samples = []
     for sample in generation.in_order():
         row = {name: getattr(sample, name) for name in OF_SAMPLE}

@@ -145,11 +145,15 @@ class MoleculePlaces:
 
 
 def _ends_of_systems(mol: Chem.Mol) -> list[int]:
-    """Of each atom the last atom of all rings that hang together with it; else the atom itself."""
+    """Of each atom the last atom of all rings that hang together with it, or with a neighbour of it, and of what is
+    bonded to these; else the atom itself."""
     systems: list[set[int]] = []
     for ring in map(set, mol.GetRingInfo().AtomRings()):
         apart = [system for system in systems if not system & ring]
         systems = [*apart, ring.union(*(system for system in systems if system & ring))]
+    for system in systems:
+        atoms = [mol.GetAtomWithIdx(atom) for atom in system]
+        system |= {neighbour.GetIdx() for atom in atoms for neighbour in atom.GetNeighbors()}
     return [max([atom, *(max(system) for system in systems if atom in system)]) for atom in range(mol.GetNumAtoms())]
 
 
