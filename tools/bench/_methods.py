@@ -69,8 +69,9 @@ class Method:
 class Bench:
     """One model and its molecules."""
 
-    def __init__(self, loaded: LoadedModel, smiles: Sequence[str], batch: int) -> None:
-        self.loaded, self.batch = loaded, batch
+    def __init__(self, loaded: LoadedModel, smiles: Sequence[str], batch: int, settings: str = "mol") -> None:
+        """``settings``: of PoseBusters."""
+        self.loaded, self.batch, self.settings = loaded, batch, settings
         self.molecules = [parse_smiles(text) for text in smiles]
         self.generate("exact", [0])  # what is slow at first alone
 
@@ -137,7 +138,7 @@ class Bench:
             note(f"judging: {method.name}")
             for mol, molecule, ensemble in zip(method.conformers, self.molecules, references, strict=True):
                 rmsd_ang = None if mol is None or ensemble is None else rmsd_matrix(mol, ensemble)[0]
-                method.verdicts.append(judge(mol, molecule.mol, rmsd_ang))
+                method.verdicts.append(judge(mol, molecule.mol, rmsd_ang, self.settings))
         return methods
 
     def timings(self, repeats: int) -> dict[str, Times]:
