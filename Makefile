@@ -132,7 +132,8 @@ demo: $(RUN) $(PREPARED)
 	@$(PY) -m engine run $(DEMO_PLAIN)
 	@for run in data/demo/runs/run_id=2*; do run="$${run#*run_id=}"; \
 	  $(PY) -m engine cost-of-lp "$$run" --samples 16 --store data/demo && \
-	  $(PY) -m engine explain "$$run" --store data/demo || exit 1; \
+	  $(PY) -m engine explain "$$run" --store data/demo && \
+	  $(PY) -m engine lost "$$run" --store data/demo || exit 1; \
 	done
 	@$(MAKE) --no-print-directory demo-coverage demo-traces demo-logs
 

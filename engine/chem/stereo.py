@@ -9,7 +9,7 @@ centres. What this module does not know: allenes, atropisomers, and centres with
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -99,22 +99,58 @@ class StereoGoal:
 
 def judge_stereo(expected: Chem.Mol, answer: Chem.Mol) -> StereoVerdict:
     """The sites of ``expected`` in the conformer of ``answer``, which is the same graph in any order of atoms."""
-    goals = stereo_goals(expected)
-    if not goals:
+    if not stereo_goals(expected):
         return StereoVerdict((), complete=True)
     with captured_log():
         heavy = answer if answer.GetNumAtoms() == expected.GetNumAtoms() else Chem.RemoveHs(answer)
-    positions = heavy.GetConformer().GetPositions()
-    maps, complete = _symmetries(expected, heavy)
-    values = [goal.measured(positions[maps[:, goal.spanned_by]]) for goal in goals]  # [sites, maps]
-    words = [list(map(goal.word, row)) for goal, row in zip(goals, values, strict=True)]
-    sound = np.array([[word in SOUND for word in row] for row in words]).reshape(len(goals), len(maps))
-    best = int(sound.sum(axis=0).argmax())
+    asked = AskedStereo.of(expected, heavy)
+    values, best = asked.measured(heavy.GetConformer().GetPositions())
     sites = (
-        Site(goal.atoms, float(row[best]), of_map[best], tuple(maps[best, goal.atoms].tolist()))
-        for goal, row, of_map in zip(goals, values, words, strict=True)
+        Site(goal.atoms, float(value), goal.word(float(value)), tuple(asked.maps[best, goal.atoms].tolist()))
+        for goal, value in zip(asked.goals, values[:, best], strict=True)
     )
-    return StereoVerdict(tuple(sites), complete)
+    return StereoVerdict(tuple(sites), asked.complete)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AskedStereo:
+    """What a SMILES specifies, and by which atoms of an answer each symmetry of the graph has it."""
+
+    goals: list[StereoGoal]  # by the atoms of the SMILES
+    maps: NDArray[np.int64]  # by symmetry, the answer's atom for each
+    complete: bool  # whether these are all
+
+    @classmethod
+    def of(cls, expected: Chem.Mol, answer: Chem.Mol) -> AskedStereo:
+        """``GraphMismatchError`` where ``answer`` is another graph."""
+        return cls(stereo_goals(expected), *_symmetries(expected, answer))
+
+    def measured(self, positions: Array, is_known: NDArray[np.bool_] | None = None) -> tuple[Array, int]:
+        """The goals' values by symmetry, of the answer's atoms, [sites, maps]; and that under which most is right. What
+        needs an atom of unknown position counts as right."""
+        values = np.array([goal.measured(positions[self.maps[:, goal.spanned_by]]) for goal in self.goals])
+        sound = [[goal.word(value) in SOUND for value in row] for goal, row in zip(self.goals, values, strict=True)]
+        is_sound = np.array(sound).reshape(values.shape)
+        if is_known is not None:
+            for row, goal in zip(is_sound, self.goals, strict=True):
+                row |= ~is_known[self.maps[:, goal.spanned_by]].all(axis=1)
+        return values, int(is_sound.sum(axis=0).argmax())
+
+    def chosen(self, positions: Array, is_known: NDArray[np.bool_]) -> list[StereoGoal]:
+        """The goals by the answer's own atoms, under the symmetry that the verdict chooses; none where it finds no site
+        wrong for certain, since not every symmetry was tried."""
+        if not (self.goals and self.complete):
+            return []
+        _, best = self.measured(positions, is_known)
+        of_answer = self.maps[best]
+        return [
+            replace(
+                goal,
+                atoms=tuple(of_answer[list(goal.atoms)].tolist()),
+                spanned_by=tuple(of_answer[list(goal.spanned_by)].tolist()),
+            )
+            for goal in self.goals
+        ]
 
 
 def stereo_goals(mol: Chem.Mol) -> list[StereoGoal]:
@@ -135,19 +171,23 @@ def stereo_goals(mol: Chem.Mol) -> list[StereoGoal]:
 def _torsion_cosine(points: Array) -> Array:
     """Of first, begin, end and last [any, 4, 3]."""
     first, begin, end, last = np.moveaxis(points, 1, 0)
-    left, right = _unit(np.cross(first - begin, end - begin)), _unit(np.cross(last - end, end - begin))
+    left, right = unit_vectors(np.cross(first - begin, end - begin)), unit_vectors(np.cross(last - end, end - begin))
     return np.asarray((left * right).sum(axis=-1))
 
 
 def _volume(points: Array) -> Array:
     """That the unit vectors from the first point to three or four others span, positive counter-clockwise."""
-    arms = _unit(points[:, 1:] - points[:, :1])
+    return spanned_volume(unit_vectors(points[:, 1:] - points[:, :1]))
+
+
+def spanned_volume(arms: Array) -> Array:
+    """Of three or four unit vectors: [any, arms, 3]."""
     if arms.shape[1] == 4:
         return np.asarray(np.linalg.det(arms[:, :3] - arms[:, 3:]) / 4)
     return np.asarray(np.linalg.det(arms))
 
 
-def _unit(vectors: Array) -> Array:
+def unit_vectors(vectors: Array) -> Array:
     return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-9))
 
 

@@ -26,7 +26,7 @@ MODULES = {
     "text": "tokens template drift junk encode decode".split(),
     "generate": "models generate run prepare".split(),
     "entries": "runs annotate rm verify sql import export references".split(),
-    "questions": "ask show compare evaluate judge explain cost-of-lp advise claims trace logits".split(),
+    "questions": "ask show compare evaluate judge lost explain cost-of-lp advise claims trace logits".split(),
 }
 """Modules of this package, each an ``app`` with these commands; only the one that is asked for is imported."""
 PROGRAM = "python -m engine"

@@ -1,6 +1,6 @@
 """Questions from a terminal: ``ask`` has all that the pages answer; the others are older names for some, with JSON keys
-that scripts rely on. ``evaluate``, ``judge``, ``explain``, ``cost-of-lp`` and ``advise --probe`` first compute what is
-missing.
+that scripts rely on. ``evaluate``, ``judge``, ``lost``, ``explain``, ``cost-of-lp`` and ``advise --probe`` first
+compute what is missing.
 """
 
 from __future__ import annotations
@@ -299,6 +299,26 @@ def judge(
         cli.note(unfinished)
     about = {"run_id": judged.entry.id, "stored": judged.is_stored}
     return io.show(about | judged.columns | judged.rates() | {"samples": judged.samples()})
+
+
+@cli.command(app, "lost", rules=True)
+def lost(
+    io: cli.Io,
+    progress: cli.Progress,
+    run_id: str = cli.RUN_ID,
+    again: bool = cli.option(False, "search samples again that were searched"),
+) -> int:
+    """which token lost a molecule: the first after which no right place was left for its atom
+
+    It needs no model, and numbers in decimals. Proved by bounds, against the verdict's own tolerance. Of a run of your
+    own the result is stored, and a search that was stopped goes on where it was.
+    """
+    from engine.inspection.lost_runs import lost_run
+
+    found = worked(io, progress, "samples searched", lost_run, io.opened(), run_id, again=again)
+    rows = list(rows_of(found.lost.drop_columns(["run_id"])))
+    about = {"run_id": found.entry.id, "stored": found.is_stored, "searched": found.samples}
+    return io.show(about | {"lost_samples": found.lost_samples, "lost_blocks": len(rows), "lost": rows})
 
 
 @cli.command(app, "explain")

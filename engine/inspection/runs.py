@@ -51,6 +51,7 @@ class RunFacts:
     bad_blocks: int | None
     junk_letters: int | None
     judged: int | None  # samples with a verdict on their molecule
+    judged_with: str  # what judged their geometry
     created_at: datetime | None
     form: NumberFormat | None  # of the numbers that its model might write, or that an import found in its texts
     rmsd_to: str  # what RMSD is to the nearest of, in words

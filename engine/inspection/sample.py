@@ -18,6 +18,7 @@ from engine.chem.smiles import parse_written, unread
 from engine.errors import DriftscopeError, StoreError
 from engine.figures.words import counted
 from engine.inspection.conformers import GroupShape, conformer_of, group_conformer_of
+from engine.inspection.lost_token import LostBlock, lost_of_sample
 from engine.inspection.realign import aligned_as_stored
 from engine.inspection.runs import RunFacts, run_facts, run_tokenizer
 from engine.inspection.tries import ThrownText, blocks_thrown
@@ -79,6 +80,7 @@ class Inspected:
     steps: Mapping[int, Row]  # of steps, by pos; each of top_k has its piece next to its id
     tries: tuple[ThrownText, ...]  # that a guard threw away, where they were kept
     estimates: Mapping[int, BlockEstimate]  # by block: what a cut cost, where the model was asked
+    lost: tuple[LostBlock, ...]  # blocks whose atom is at a wrong place, with the token that lost each
     conformer: Chem.Mol | None  # the answer's first
     conformer_atoms: tuple[int, ...]
     why_no_conformer: str  # or why some of its atoms are not there
@@ -114,6 +116,7 @@ def inspect_sample(store: Store, run_id: str, sample_id: int) -> Inspected:
             ThrownText(blocks_thrown(row["block"], row["atoms"]), row["check"], row["text"] or "") for row in tries
         ),
         estimates=estimates_of(blocks, molecule, tokenizer),
+        lost=tuple(lost_of_sample(run, sample, molecule, tokenizer)),
         conformer=shape.mol,
         conformer_atoms=shape.atoms,
         why_no_conformer=shape.why_not,

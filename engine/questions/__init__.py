@@ -26,7 +26,7 @@ PAGES: Mapping[str, Mapping[tuple[str, str], Sequence[str]]] = {
         ("Side by side", ""): ["compare_figures", "compare_models"],
         ("Charts", "Speed and pass rate"): ["compare_speed"],
         ("Charts", "Where time goes"): ["compare_slowdown", "compare_time"],
-        ("Charts", "Failures"): ["compare_failures", "compare_lengths"],
+        ("Charts", "Failures"): ["compare_failures", "compare_lost", "compare_lengths"],
         ("Charts", "Molecules"): ["compare_molecules"],
         ("Charts", "Masks"): ["compare_masks"],
         ("Coverage", ""): ["compare_coverage"],

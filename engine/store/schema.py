@@ -92,6 +92,8 @@ RUNS = table(
     ("dead_ends", "whole", "under shaped: how often no token was right in the widest tolerance"),
     ("struck_tokens", "whole", "under shaped: likely tokens that were struck, since they leave no right place"),
     ("weighed_samples", "whole", "samples with a log_weight"),
+    ("lost_searched", "whole", "its first samples that were searched for tokens that lost a molecule; null: none"),
+    ("lost_samples", "whole", "those of them with such a token"),
     ("forward_passes", "whole", "through the model, prefills among them"),
     ("chars_raw", "whole", "characters of all answers as written"),
     ("chars_clean", "whole", "without anything that is not conformer: tags, padding, what cleanup strips"),
@@ -229,6 +231,30 @@ TRIES = table(
     ("token_ids", "ids", "as written"),
     ("forced", "flags", "for each token, whether the LP left no choice"),
     order=("sample_id", "number"),
+)
+
+LOST = table(
+    "lost",
+    *OF_SAMPLE,
+    ("conformer", "small", "of the answer, from 1", True),
+    ("block", "small", "of the text, from 0: its atom is at a wrong place", True),
+    ("atom", "small", "of the conformer's text", True),
+    ("element", "text", "its element", True),
+    ("pos", "small", "of the first token after which no right place was proved to be left", True),
+    ("tokens_by", "text", "pos counts tokens written, retokenised, or characters", True),
+    ("piece", "text", "the token", True),
+    ("axis", "text", "x, y or z", True),
+    ("place", "small", "of the token among those of its axis, from 1", True),
+    ("digit", "small", "decimals that are written behind it, -1: the sign alone; null: the whole block"),
+    ("check", "text", "that fails, as the verdict names it", True),
+    ("atoms", "ids", "of the text, by which that is seen", True),
+    ("is_before", "flag", "no place was left even before the block's first token", True),
+    ("is_alone", "flag", "the check by itself leaves no place; else several together", True),
+    ("is_certain", "flag", "a right place was left right before the token; else it may have been lost before", True),
+    ("is_ring_closure", "flag", "the atom is bonded to two before it or more", True),
+    ("is_centre", "flag", "a hand or a side is decided with it", True),
+    ("why", "text", "in words", True),
+    order=("sample_id", "conformer", "block"),
 )
 
 CONFORMERS = table(
@@ -477,7 +503,7 @@ REFERENCE_OMISSIONS = table(
     ("reason", "text", "why it was left out", True),
 )
 
-RUN = Kind("runs", "run_id", "run", "run.json", RUNS, (SAMPLES, BLOCKS, STEPS, TRIES, CONFORMERS, REPORT_FILES))
+RUN = Kind("runs", "run_id", "run", "run.json", RUNS, (SAMPLES, BLOCKS, STEPS, TRIES, LOST, CONFORMERS, REPORT_FILES))
 LOGIT_LOG = Kind("logit_logs", "log_id", "logit log", "log.json", LOGIT_LOGS, (LOGIT_ENTRIES, LOGIT_VALUES))
 _OF_TRACE = (TRACE_OPS, TRACE_TIMELINE, TRACE_GAPS, TRACE_MARKS, TRACE_STEPS, TRACE_EVENTS)
 TRACE = Kind("traces", "trace_id", "trace", "trace.json", TRACES, _OF_TRACE)

@@ -15,7 +15,7 @@ from rdkit.Chem import Mol
 from engine.chem.drawing import draw_svg
 from engine.chem.verdict import LOADED, strain_words
 from engine.errors import DriftscopeError
-from engine.figures.words import angstrom, counted, percent, signed
+from engine.figures.words import angstrom, capitalised, counted, percent, signed
 from engine.inspection.conformers import GroupShape
 from engine.inspection.runs import runs_with_samples
 from engine.inspection.sample import BlockEstimate, Inspected
@@ -314,9 +314,26 @@ def _rows(
         inspection.blocks,
         steps,
         estimates,
-        wrong_places(inspection.sample),
+        lost_places(inspection, wrong_places(inspection.sample)),
         {block: redrawn_words(checks) for block, checks in tried.items()},
     )
+
+
+def lost_places(inspection: Inspected, wrong: Mapping[tuple[int, int], str]) -> dict[tuple[int, int], str]:
+    """What is wrong with atoms, by conformer and atom, and with which token each lost its place."""
+    words = dict(wrong)
+    for mark in inspection.lost:
+        atom = inspection.blocks[mark.block]["atom"] if mark.block < len(inspection.blocks) else None
+        key = mark.conformer, mark.atom if atom is None else atom
+        words[key] = ". ".join(filter(None, (words.get(key), capitalised(mark.sentence))))
+    return words
+
+
+def lost_tokens(inspection: Inspected) -> dict[int | None, str]:
+    """By position of the tokens that are shown; nothing where the marks count others."""
+    shown = "written" if inspection.sample["token_ids"] else "retokenised"
+    marks = [mark for mark in inspection.lost if mark.by == shown and not mark.is_before]
+    return {mark.token: capitalised(mark.sentence) for mark in marks}
 
 
 def _atoms(
@@ -335,11 +352,11 @@ def _atoms(
         other = _other_sample(store, inspection)
     if order != ORDERS[1]:
         rows = worst_first(rows)
-    shown = view_rows(alignment, rows, steps)
+    shown = view_rows(alignment, rows, steps, lost=lost_tokens(inspection))
     if other is not None:
         other_rows = _rows(other, other.steps, other.estimates)
         name = other.run.lp_words or other.run.run_id
-        other_view = view_rows(other.alignment, other_rows, other.steps, other=name)
+        other_view = view_rows(other.alignment, other_rows, other.steps, name, lost_tokens(other))
         under = {row.atom: [row] for row in other_view if row.atom is not None}
         shown = [row for base in shown for row in (base, *(under.get(base.atom, ()) if base.atom is not None else ()))]
     token = state.number(state.TOKEN)

@@ -14,6 +14,7 @@ from engine.chem.smiles import parse_smiles
 from engine.inspection.sample import BlockEstimate, Inspected, inspect_sample
 from engine.text.align import align
 from engine.text.template import build_template
+from pages._drift.molecule import lost_places, lost_tokens
 from pages._kit.atoms import AtomRow, atom_rows, worst_first
 from pages._shared.components.atom_view import view_rows
 from tests.engine.inspection.made import DEMO_STORE, demo_run
@@ -160,3 +161,24 @@ def test_any_tokens_have_rows(ids: list[int], lp: str) -> None:
     assert len(columns) == len(set(columns)) and set(columns) <= set(range(len(alignment.rows)))
     assert {row.atom for row in rows} <= {None, 0, 1, 2, 3}
     assert len(view_rows(alignment, rows, {})) == len(rows)
+
+
+def test_the_token_that_lost_an_atom_is_marked_and_its_row_says_how() -> None:
+    run_id = demo_run("qwen", "exact")
+    inspected = next(
+        one
+        for one in (inspect_sample(DEMO_STORE, run_id, sample) for sample in range(64))
+        if one.lost and not one.lost[0].is_before
+    )
+    mark, alignment = inspected.lost[0], inspected.alignment
+    assert alignment is not None
+    words = lost_places(inspected, {(1, mark.atom): "bond lengths: too long"})
+    assert words[1, mark.atom].startswith("bond lengths: too long. Lost at ")
+    rows = atom_rows(alignment, inspected.molecule.elements, inspected.blocks, {}, {}, lost_places(inspected, {}))
+    row = next(row for row in rows if row.atom == mark.atom)
+    assert row.damage == "wrong" and "Lost at the " in row.words and f"`{mark.piece}`" in row.words
+    shown = view_rows(alignment, rows, {}, lost=lost_tokens(inspected))
+    marked = [token for view in shown for token in view.tokens if "l" in token.marks]
+    firsts = [other for other in inspected.lost if not other.is_before]
+    assert sorted(token.piece for token in marked) == sorted(other.piece for other in firsts)
+    assert all(token.lost.startswith("Lost at ") for token in marked)

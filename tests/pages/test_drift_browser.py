@@ -32,6 +32,16 @@ def expect_atom(seen: Visit, atom: int) -> None:
     expect(seen.page).to_have_url(re.compile(rf"[?&]atom={atom}(&|$)"))
 
 
+def test_the_token_that_lost_an_atom_has_a_mark_and_says_how(browser: Browser, demo_server: Server) -> None:
+    with visit(browser, demo_server, f"/drift?run={EXACT}&sample=6&atom=7") as seen:
+        marked = row_of(seen, 7).locator(".step.lost")
+        expect(marked).to_have_count(1)
+        expect(row_of(seen, 7).locator(".say")).to_contain_text("Lost at the third token of x, 5: atom 1")
+        marked.hover()
+        expect(seen.page.locator(".atoms .tip")).to_contain_text("Lost at the third token of x, 5: atom 1")
+        expect_harmless(seen)
+
+
 def test_a_token_lights_its_atom_and_keys_move(browser: Browser, demo_server: Server) -> None:
     with visit(browser, demo_server, JUNK) as seen:
         token = row_of(seen, 5).locator(".step").nth(3)

@@ -3,7 +3,7 @@
 // token; Enter selects what has the focus, Escape selects nothing.
 
 const UNHEARD_MS = 3000; // how long a click outlives messages that do not know of it
-const CLASSES = { f: "forced", j: "junk", c: "cut", b: "blocked", s: "shifted", r: "rare", n: "unwritten" };
+const CLASSES = { f: "forced", j: "junk", c: "cut", b: "blocked", s: "shifted", r: "rare", n: "unwritten", l: "lost" };
 const WORDS = { f: "forced by the LP", j: "junk: not part of the three numbers", c: "the last before the cut" };
 
 export function mount(shell) {
@@ -238,6 +238,7 @@ function tipLines(token) {
   const lines = [line(make("b", "", token.piece || "nothing written"), `${over}${token.id === null ? "" : ` · id ${token.id}`}`)];
   for (const [mark, words] of Object.entries(WORDS)) if (token.marks.includes(mark) && !(mark === "f" && token.note)) lines.push(line(words));
   if (token.note) lines.push(line(token.note));
+  if (token.lost) lines.push(line(token.lost.replaceAll("`", "")));
   if (token.p_raw !== null) lines.push(line(`before the LP ${share(token.p_raw)}, after ${share(token.p_lp)}`));
   for (const [piece, p, isAllowed] of token.likely) lines.push(line(make(isAllowed ? "span" : "s", "", piece), ` ${share(p)}`));
   return lines;

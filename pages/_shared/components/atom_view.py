@@ -34,7 +34,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 @dataclass(frozen=True, slots=True)
 class Token:
     """``marks``, a letter each: forced, junk, cut, blocked (the LP forbade what the model wanted), shifted against the
-    template, rare for the model, nothing written."""
+    template, rare for the model, nothing written, lost: behind it no right place is left."""
 
     column: int
     piece: str
@@ -42,6 +42,7 @@ class Token:
     id: int | None = None
     marks: str = ""
     note: str = ""
+    lost: str = ""  # how its atom lost its place with it
     p_raw: float | None = None
     p_lp: float | None = None
     likely: tuple[tuple[str, float | None, bool], ...] = ()  # piece, probability, whether the LP allows it
@@ -62,11 +63,16 @@ class ViewRow:
 
 
 def view_rows(
-    alignment: Alignment | None, rows: Iterable[AtomRow], steps: Mapping[int, Mapping[str, Any]], other: str = ""
+    alignment: Alignment | None,
+    rows: Iterable[AtomRow],
+    steps: Mapping[int, Mapping[str, Any]],
+    other: str = "",
+    lost: Mapping[int | None, str] = {},
 ) -> list[ViewRow]:
-    """``other`` names the run that these rows are of where they are shown under another's. Without an alignment a
-    block is one piece of text."""
-    tokens = [] if alignment is None else [_token(column, alignment, steps) for column in range(len(alignment.rows))]
+    """``other`` names the run that these rows are of where they are shown under another's; ``lost``: by position, how a
+    token lost its atom's place. Without an alignment a block is one piece of text."""
+    columns = range(0 if alignment is None else len(alignment.rows))
+    tokens = [] if alignment is None else [_token(column, alignment, steps, lost) for column in columns]
     return [
         ViewRow(
             tokens=tuple(tokens[column] for column in row.columns) or (Token(index, visible(f"<{row.text}>")),),
@@ -84,7 +90,9 @@ def view_rows(
     ]
 
 
-def _token(column: int, alignment: Alignment, steps: Mapping[int, Mapping[str, Any]]) -> Token:
+def _token(
+    column: int, alignment: Alignment, steps: Mapping[int, Mapping[str, Any]], lost: Mapping[int | None, str]
+) -> Token:
     row = alignment.rows[column]
     step = steps.get(-1 if row.pos is None else row.pos) or {}
     top = [(visible(item.get("piece", "")), item["p_raw"], bool(item["allowed"])) for item in step.get("top_k") or ()]
@@ -97,6 +105,7 @@ def _token(column: int, alignment: Alignment, steps: Mapping[int, Mapping[str, A
         "s": not row.forced and any((mark in row.piece) != (mark in row.template_piece) for mark in ".,"),
         "r": p_raw is not None and p_raw < 0.01,
         "n": row.pos is None,
+        "l": row.pos in lost,
     }
     return Token(
         column,
@@ -105,6 +114,7 @@ def _token(column: int, alignment: Alignment, steps: Mapping[int, Mapping[str, A
         row.token_id,
         "".join(mark for mark, is_so in marks.items() if is_so),
         visible(step.get("rule") or "", 120, blanks=False),
+        visible(lost.get(row.pos, ""), 400, blanks=False),
         p_raw,
         step.get("p_lp"),
         tuple(top[:MOST_LIKELY]),
