@@ -351,7 +351,8 @@ def export(
     """a run as a report file, its conformers as generations.pickle or SDF, or its preference pairs as JSON lines
 
     A report and pairs are compressed if the file's name ends in .gz. Pairs are for TRL's DPOTrainer: behind the same
-    prefix, the token that was taken and a likely one that the LP shaped struck. They need steps (run --keep-steps).
+    prefix, the token that was taken and a likely one that the LP shaped struck (of samples with kept steps), or a right
+    token and the one that lost the molecule (of a run that `lost` has searched).
     """
     from engine.store.reports.exporting import export_report
 
@@ -374,7 +375,7 @@ def export(
         row |= _write_pairs(io, progress, store, entry, path)
     else:
         row |= _write_conformers(store, entry, path, reader, is_pickle=chosen != "sdf")
-    return io.show([row], "file samples conformers reader pairs struck left_out")
+    return io.show([row], "file samples conformers reader pairs struck lost")
 
 
 def _write_conformers(store: Store, entry: Entry, path: Path, reader: ReaderName, *, is_pickle: bool) -> dict[str, Any]:

@@ -5,19 +5,26 @@ from __future__ import annotations
 import gzip
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
+from rdkit import Chem
+from rdkit.Chem import rdDistGeom
 from transformers import AutoTokenizer
 
 from engine.chem.enriched import prompt_of
+from engine.chem.left_places import Left
+from engine.chem.stereo import AskedStereo
 from engine.inspection import preference_pairs
+from engine.inspection.lost_token import TextMolecule, boxes_of, splits_of
 from engine.inspection.preference_pairs import NO_IDS, TOKENISES_OTHERWISE, write_pairs
 from engine.store.files import Files
 from engine.store.store import VARIABLE, Store
+from engine.text.blocks import READ_FORMAT, find_blocks
 from engine.text.tokenizer_build import folder_of
 from engine.text.tokenizers import load_tokenizer, number_ids
 from tests.cli import run, run_json
@@ -182,3 +189,90 @@ def test_pairs_of_a_run_are_the_tokens_that_it_struck(tmp_path: Path, store: Sto
     for line in lines:
         assert line["source"] == "struck" and line["chosen_ids"] != line["rejected_ids"]
         assert sample["token_ids"][line["pos"]] == line["chosen_ids"][0]
+
+
+# --- tokens that lost a molecule --------------------------------------------------------------------------------------
+
+
+def lost_run(store: Store, model: str, samples: Sequence[dict[str, Any]]) -> str:
+    """A run of the exact LP with these samples, searched."""
+    run_id = f"{model}-lost"
+    written = [sample_row(**sample) for sample in samples]
+    write_run(store, run_id, written, tokenizer=TOKENIZERS[model], lp="exact", descriptors="plain")
+    found = json.loads(run("lost", run_id, "--json").out)
+    assert found["stored"] and found["searched"] == len(samples)
+    return run_id
+
+
+@pytest.mark.parametrize("model", TOKENIZERS)
+@pytest.mark.parametrize(
+    ("numbers", "rejected"), [("9.0,0.0,0.0", "9"), ("-5.0,0.0,0.0", None), ("1.9,0.0,0.0", "9"), ("0.3,0.2,0.1", None)]
+)
+def test_a_lost_bond_is_paired_with_the_nearest_length_that_is_allowed(
+    tmp_path: Path, store: Store, model: str, numbers: str, rejected: str | None
+) -> None:
+    """Of C and O alone, by RDKit's own bounds of their distance, in the narrowest tolerance."""
+    tokenizer = load_tokenizer(TOKENIZERS[model])
+    text = f"[CONFORMER][C]<0.0,0.0,0.0>[O]<{numbers}>[/CONFORMER]"
+    ids = [*tokenizer.encode(text), tokenizer.end_id]
+    run_id = lost_run(store, model, [{"sample_id": 0, "smiles": "CO", "text": text, "token_ids": ids}])
+    counts = write_pairs(store, run_id, tmp_path / "pairs.jsonl")
+    assert (counts.pairs, counts.left_out) == ({"lost": 1}, {})
+    (line,) = map(json.loads, (tmp_path / "pairs.jsonl").read_text().splitlines())
+    assert line["prompt"] + line["rejected"] == (prompt_of("CO") + text)[: len(line["prompt"] + line["rejected"])]
+    assert rejected in (None, line["rejected"][:1]) and line["source"] == "lost"
+
+    bounds = rdDistGeom.GetMoleculeBoundsMatrix(Chem.AddHs(Chem.MolFromSmiles("CO")))
+    least, most = bounds[1, 0] * 0.95, bounds[0, 1] * 1.05
+    if line["prompt"].endswith("[O]<1."):
+        decimals = len(line["chosen"])
+        allowed = [
+            f"{n:0{decimals}d}" for n in range(10**decimals) if least - 1 < (n + 1) / 10**decimals < most + 0.2 - 1
+        ]
+        reach = [n for n in allowed if 1 + int(n) / 10**decimals <= most]
+        assert line["chosen"] in reach
+        assert line["chosen"][0] == max(reach)[0], "the nearest to 1.9"
+    elif rejected == "9":
+        assert (line["prompt"][-4:], line["chosen"]) == ("[O]<", "1"), "1 to 2 holds the bond, 9 to 10 does not"
+
+
+@pytest.mark.parametrize("model", TOKENIZERS)
+def test_behind_a_right_token_no_loss_is_proved(tmp_path: Path, store: Store, model: str) -> None:
+    """The proof by intervals, which finds lost tokens, knows nothing of the points by which right ones are found."""
+    sql = "SELECT sample_id, smiles, text, token_ids FROM samples WHERE run_id = $run ORDER BY sample_id LIMIT 24"
+    samples = DEMO_STORE.rows(sql, {"run": demo_run(model, "exact")})
+    run_id = lost_run(store, model, samples)
+    counts = write_pairs(store, run_id, tmp_path / "pairs.jsonl")
+    marks = {
+        row["sample_id"]: row for row in store.rows("SELECT * FROM lost ORDER BY sample_id, conformer DESC, block DESC")
+    }
+    lines = list(map(json.loads, (tmp_path / "pairs.jsonl").read_text().splitlines()))
+    assert len(lines) + sum(counts.left_out.values()) == len(marks) > len(lines) > 5
+    hugging_face = AutoTokenizer.from_pretrained(folder_of(TOKENIZERS[model]))
+    for line in lines:
+        for name in ("chosen", "rejected"):
+            ids = hugging_face(line["prompt"] + line[name])["input_ids"]
+            assert ids == line["prompt_ids"] + line[f"{name}_ids"]
+        mark = marks[line["sample_id"]]
+        assert (line["pos"], line["rejected"]) == (mark["pos"], mark["piece"])
+        assert state_behind(line, line["rejected"], TOKENIZERS[model]) is Left.NONE
+        assert state_behind(line, line["chosen"], TOKENIZERS[model]) is not Left.NONE
+
+
+def state_behind(line: dict[str, Any], token: str, tokenizer: str) -> Left:
+    """What bounds of intervals say of the block that a token belongs to."""
+    text = (line["prompt"] + token).partition("[/SMILES]")[2]
+    molecule = TextMolecule(line["smiles"], "mol_fast")
+    blocks = find_blocks(text)
+    positions, known = np.zeros((len(molecule.text_atoms), 3)), np.zeros(len(molecule.text_atoms), dtype=bool)
+    done = [block for block in blocks if block.closed]
+    for atom, block in enumerate(done):
+        positions[atom], known[atom] = list(map(float, block.content.split(","))), True
+    atom = len(done) - blocks[-1].closed
+    known[atom] = True
+    goals = AskedStereo.of(molecule.mol, molecule.heavy).chosen(positions, known)
+    checks = molecule.checks(atom, positions, known, goals)
+    if blocks[-1].closed:
+        return Left.NONE if checks.failed() else Left.SOME
+    splits = splits_of(load_tokenizer(tokenizer))
+    return checks.left(*boxes_of(blocks[-1].content, "", splits, READ_FORMAT), 1e-4)
