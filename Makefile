@@ -112,7 +112,7 @@ audit: $(RUN)
 
 # One thread: the other core judges.
 DEMO_RUN = --threads 1 --sample-size 64 --keep-steps 16 --candidates 5 --rmsd 10 --strain --store data/demo
-DEMO_RUNS = --model demo-qwen --model demo-llama --lp none --lp group-v2.1 --lp group-v4.3 --lp exact --lp guarded \
+DEMO_RUNS = --model demo-qwen --model demo-llama --lp none --lp group-v2.1 --lp group-v4.3 --lp exact --lp guarded --lp shaped \
   $(DEMO_RUN) --label "ships with the project"
 # The group's v4.3 on the descriptors that demo-qwen was trained on: the effect of descriptors alone.
 DEMO_PLAIN = --model demo-qwen --lp group-v4.3 --descriptors plain $(DEMO_RUN) --label "plain descriptors"

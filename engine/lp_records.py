@@ -117,7 +117,7 @@ _RECORDS = (
     LpRecord("guarded", "exact, and a block that makes the molecule wrong is redrawn", "engine.lp.exact", "model",
              unguarded=DEFAULT_LP, is_candidate=True),
     LpRecord("shaped", "exact, and only tokens that leave the atom a right place", "engine.lp.exact", "model",
-             unguarded=DEFAULT_LP, asks_tokens=True, guard=GuardSettings(retries=0, back=6, most_thrown=2.0),
+             unguarded=DEFAULT_LP, asks_tokens=True, guard=GuardSettings(retries=3, back=6, most_thrown=2.0),
              is_candidate=True),
 )  # fmt: skip
 LEGAL_ROWS = {(DEFAULT_LP, "qwen3"): 18, (DEFAULT_LP, "llama3"): 1_118}

@@ -134,6 +134,16 @@ class GeometryVerdict:
         return False if self.failed else None if self.not_judged else True
 
 
+def failures_of_graph(mol: Chem.Mol) -> list[FailedCheck]:
+    """What fails in every conformer of a molecule."""
+    failed = []
+    if (parts := len(Chem.GetMolFrags(mol))) > 1:
+        failed.append(FailedCheck("all_atoms_connected", (), f"{parts} parts without a bond between them"))
+    if radicals := tuple(atom.GetIdx() for atom in mol.GetAtoms() if atom.GetNumRadicalElectrons()):
+        failed.append(FailedCheck("no_radicals", radicals, "unpaired electrons"))
+    return failed
+
+
 class GeometryChecks:
     """What must hold of any conformer of one sanitised, hydrogen-suppressed molecule.
 
@@ -143,12 +153,7 @@ class GeometryChecks:
     def __init__(self, mol: Chem.Mol, settings: SettingsName = "mol_fast", *, energy: bool = False) -> None:
         self.left_out, self.energy, self.mol = LEFT_OUT[settings], energy, Chem.Mol(mol)
         self.mol.RemoveAllConformers()
-        self.of_graph: list[FailedCheck] = []  # fails in every conformer
-        if (parts := len(Chem.GetMolFrags(self.mol))) > 1:
-            detail = f"{parts} parts without a bond between them"
-            self.of_graph.append(FailedCheck("all_atoms_connected", (), detail))
-        if radicals := tuple(atom.GetIdx() for atom in self.mol.GetAtoms() if atom.GetNumRadicalElectrons()):
-            self.of_graph.append(FailedCheck("no_radicals", radicals, "unpaired electrons"))
+        self.of_graph = failures_of_graph(self.mol)
         self.bounds = pair_bounds(self.mol)
         with matching():
             self.planes = [

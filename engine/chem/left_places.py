@@ -101,6 +101,12 @@ class AtomChecks:
         self.upper = upper * (1 + np.where(np.isinf(upper), 0, MOST_OFF[pairs.apart])) + SLACK
         self._ratios = [ratio for goal in goals if (ratio := _ratio_of(goal, atom, positions)) is not None]
 
+    def set_tolerance(self, bonded: float, clash: float) -> None:
+        """Of bonds and angles, and of other pairs, in place of the verdict's."""
+        is_other = self.pairs.apart == APART.index("other")
+        self.lower = self.pairs.lower * (1 - np.where(is_other, clash, bonded)) - SLACK
+        self.upper = np.where(is_other, np.inf, self.pairs.upper * (1 + bonded)) + SLACK
+
     # --- where it stands ----------------------------------------------------------------------------------------------
 
     def failed(self) -> list[Failed]:
@@ -108,6 +114,16 @@ class AtomChecks:
         wrong, _, errors = self.pairs.wrong(self.positions)
         wrong = wrong[np.argsort(self.pairs.apart[wrong] - np.minimum(np.abs(errors[wrong]), 1e3) / 1e4, kind="stable")]
         return [*(self._failed_pair(pair, errors[pair]) for pair in wrong.tolist()), *self._failed_others()]
+
+    def all(self) -> Iterator[Failed]:
+        """Every check as if it had failed, a pair by either bound; bonds and angles first."""
+        for pair in np.argsort(self.pairs.apart, kind="stable").tolist():
+            for error in (1.0, -1.0):
+                yield self._failed_pair(pair, error)
+        for index, goal in enumerate(self.goals):
+            yield Failed("double bond" if goal.is_bond else "centre", "stereo", goal.atoms, index)
+        for index, (check, atoms) in enumerate(self.planes):
+            yield Failed("ring" if check == RINGS else "plane", check, atoms, index)
 
     def _failed_pair(self, pair: int, error: float) -> Failed:
         kind, pairs = APART[self.pairs.apart[pair]], self.pairs

@@ -81,6 +81,13 @@ class StereoGoal:
         the points of the spanning atoms: [symmetries, atoms, 3] to [symmetries]."""
         return np.asarray(self.sign * (_torsion_cosine(points) if self.is_bond else _volume(points)))
 
+    def least_corner(self, points: Array) -> Array:
+        """Of a centre with four neighbours the least volume that it spans with three of them, as ``measured``. What the
+        four span may be right while the centre lies outside of them, and RDKit then takes it for mirrored."""
+        a, b, c, d = np.moveaxis(unit_vectors(points[:, 1:] - points[:, :1]), 1, 0)
+        corners = [np.linalg.det(np.stack(three, axis=1)) for three in ((a, b, c), (a, c, d), (a, d, b), (b, d, c))]
+        return np.asarray((self.sign * np.array(corners)).min(axis=0))
+
     @property
     def is_bond(self) -> bool:
         return len(self.atoms) > 1

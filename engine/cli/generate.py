@@ -82,8 +82,10 @@ class Plan:
     decimals: str | None = cli.option(None, "such as 0-4 (default: the model's)")
     integer_digits: int | None = cli.option(None, "at most (default: the model's)", of=cli.most(6), metavar="N")
     descriptors: Literal["plain", "with-hydrogens"] | None = cli.option(None, DESCRIPTORS_HELP)
-    retries: int | None = cli.option(None, "lp guarded: how often a wrong block is drawn again (3)", of=FROM_0)
-    back: int | None = cli.option(None, "how often a block may send the text back (guarded 3, shaped 6)", of=FROM_0)
+    retries: int | None = cli.option(None, "how often a block is drawn again (3)", of=FROM_0)
+    back: int | None = cli.option(
+        None, "how often a block may send the text back further (guarded 3, shaped 6)", of=FROM_0
+    )
     most_thrown: float | None = cli.option(None, "blocks thrown away, of each one's (guarded 1, shaped 2)", of=FROM_0)
     checks: str = cli.option(",".join(GUARD_CHECKS), "lp guarded or shaped: what is checked", "--guard")
     backend: str = cli.option("fast", "fast (ours) or hf (plain generate)")

@@ -113,7 +113,7 @@ MEASURES = (
     Measure("drift_abs_mean", "mean absolute drift", "tokens per block", sample="of_blocks.drift_abs",
             over=DRIFT_BLOCKS, help="Where known. It is no count of damage", is_main=False),
     Measure("redrawn_blocks", "redrawn", "", "redrawn_blocks",
-            help="How often a guard found a block wrong and had it drawn again"),
+            help="How often a guard had blocks drawn again: one was wrong, or under shaped at a dead end"),
     Measure("thrown_tokens", "tokens thrown away", "", "thrown_tokens", help="By the guard; not among the tokens"),
     Measure("unmended_samples", "still wrong after the guard", "", "unmended_samples",
             help="Samples with a failed check when its tries were used up"),

@@ -17,16 +17,18 @@ from typing import TYPE_CHECKING, Any
 from rdkit import Chem
 
 from engine.chem.enriched import as_decimals, described
+from engine.chem.geometry import failures_of_graph
 from engine.chem.guard import MoleculeGuard
 from engine.decode.diagnosis import close_ids
 from engine.decode.guarding import AnswerGuard
 from engine.decode.plan import BackendName, DecodeOptions, Plan, Request, default_limit, requests_for
 from engine.decode.samples import Guarding, Reader, Sample, ThrownTry
-from engine.decode.scoring import Stored, forced_closes
+from engine.decode.scoring import Stored, forced_closes, score
 from engine.decode.shaped_rows import AnswerShape
 from engine.decode.steps import Back, Counters, Diagnosis, Event, Step, StepObserver, Stop, StopReason, Tap, phase
 from engine.decode.weighing import log_ws
 from engine.errors import ConstraintError, EnrichedError, ModelError, UnsupportedMoleculeError
+from engine.figures.words import listed
 from engine.lp.constraint import Constraint, LpParameters, build_constraint
 from engine.lp.exact import ExactConstraint
 from engine.lp.shaped import ShapedMolecule
@@ -118,11 +120,20 @@ class Generation:
             try:
                 if id(molecule) not in made:
                     made[id(molecule)] = self._guard_of(molecule, self.requests[part][0].program, settings)
+                    self._note_graph(molecule)
             except UnsupportedMoleculeError as error:
                 note = f"{molecule.smiles} was written as under exact, without a guard: {error.what}"
                 self.counters.notes.append(note)
                 continue
             self.requests[part] = [replace(request, guard=made[id(molecule)]) for request in self.requests[part]]
+
+    def _note_graph(self, molecule: Molecule) -> None:
+        """Of a molecule that is never usable, wherever its atoms are."""
+        if failed := failures_of_graph(molecule.mol):
+            what = listed([failure.detail for failure in failed])
+            self.counters.notes.append(
+                f"{molecule.smiles} has {what}: PoseBusters passes no conformer of it; {self.lp} acts all the same"
+            )
 
     def _guard_of(self, molecule: Molecule, program: Program, settings: GuardSettings) -> AnswerGuard | AnswerShape:
         if lp_record(self.lp).asks_tokens:
@@ -169,6 +180,20 @@ class Generation:
         """A sample's ids, to be scored under this call's constraint."""
         request = self.request_of(sample_id)
         return Stored(request.prompt, tuple(ids), request.program)
+
+    def diagnosed(self, samples: Sequence[Sample]) -> Iterator[list[Diagnosis]]:
+        """What the model thinks at each token of these, read once more."""
+        from engine.decode.body import Body
+
+        scored = score(
+            Body(self.loaded.model, self.loaded.positions),
+            self.constraint,
+            [self.stored(sample.sample_id, sample.token_ids) for sample in samples],
+            self.loaded.tokenizer.vocab_size,
+            candidates=0,
+            sampling=self.plan.sampling,
+        )
+        return (one.diagnoses for one in scored)
 
     def read_again(self, sample: Sample, masses: Mapping[int, CloseMass]) -> Sample:
         """The sample with what the model wanted where its blocks were closed by force."""
@@ -270,7 +295,7 @@ def document(generation: Generation) -> dict[str, Any]:
     """All that was written, and how, in JSON's types."""
     counters, plan, device = generation.counters, generation.plan, generation.loaded.device
     is_shaped = lp_record(generation.lp).asks_tokens
-    log_w = log_ws(generation) if is_shaped else {}
+    log_w = log_ws(generation.samples, generation.diagnosed) if is_shaped else {}
     samples = []
     for sample in generation.in_order():
         row = {name: getattr(sample, name) for name in OF_SAMPLE}

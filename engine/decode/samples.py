@@ -87,6 +87,11 @@ class Sample:
     guarding: Guarding | None = None  # None without a guard
 
     @property
+    def shapings(self) -> Mapping[int, Shaping]:
+        """By position; empty but under ``shaped``."""
+        return (self.guarding and self.guarding.shapings) or {}
+
+    @property
     def tokens(self) -> int:
         return len(self.token_ids)
 

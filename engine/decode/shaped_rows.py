@@ -1,8 +1,8 @@
 """Answers under the LP ``shaped``, and how they leave dead ends, where no token is right in the widest tolerance.
 
-The text goes back: to the block's start where the atom had a place then, else to the block before it, and one farther
-each time. From then on a place has to leave places for the atoms up to the one that had none. What cannot be helped is
-written as under ``exact`` and named (`unmended`), and nothing is asked behind it.
+The text goes back to the last block from which a whole way is found to the end of the rings that the atom belongs to,
+and one block farther each time that the same atom has no place. From then on an atom is placed near such a way. What
+cannot be helped is written as under ``exact`` and named (`unmended`), and nothing is asked behind it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from engine.chem.frame import Array
 from engine.chem.guard import WrongPlace
 from engine.decode.steps import Back, Shaping
 from engine.lp.places import failing
@@ -39,7 +40,8 @@ class ShapedRow:
         self.rewinds = self.thrown = 0  # thrown: blocks
         self.starts = [len(molecule.opening), *[0] * (molecule.blocks - 1)]  # position of each block's first draw
         self.reached = 0  # the block whose first draw came last
-        self.tries = [0] * molecule.blocks
+        self.tries = [0] * molecule.blocks  # of leaving a dead end at a block
+        self.retries = [0] * molecule.blocks  # of a block behind which no way went on
         self.shaping: Shaping | None = None  # of the choice that was made last, until its token is written
 
     def take_shaping(self) -> Shaping | None:
@@ -52,31 +54,60 @@ class ShapedRow:
 
     def passed(
         self, written: Sequence[int], ids: Sequence[int], at: tuple[int, int], end_id: int
-    ) -> tuple[Sequence[int], None]:
-        """New ids behind what is written, which led to this cell and node; none of them is wrong."""
+    ) -> tuple[Sequence[int], Back | None]:
+        """New ids behind what is written, which led to this cell and node; whether the text goes back then: where an
+        atom was placed so that no way goes on behind it."""
         opening = len(self.answer.molecule.opening) - len(written)  # the answer has read it
         self.answer.take(ids[max(0, opening) :], *at)
         block = self.answer.block
         if self.reached < block < len(self.starts) and at[0] == self.answer.molecule.first[block]:
             self.starts[block], self.reached = len(written) + len(ids), block
-        return ids, None
+        lost, self.answer.lost = self.answer.lost, None
+        return ids, None if lost is None else self._again(*lost)
+
+    def _again(self, block: int, ways: Array) -> Back | None:
+        """The last block once more, by other draws."""
+        if self.retries[block] >= self.settings.retries or self._is_spent(1):
+            return None
+        self.retries[block] += 1
+        return self._back(block, ways, self._wrong())
+
+    def _is_spent(self, blocks: int) -> bool:
+        return self.thrown + blocks > self.settings.most_thrown * len(self.starts)
+
+    def _wrong(self) -> WrongPlace:
+        answer = self.answer
+        check, atoms = failing(answer.checks, answer.placed)
+        return WrongPlace(check, tuple(answer.molecule.places.text_atoms[atom] for atom in atoms))
+
+    def _back(self, target: int, ways: Array | None, wrong: WrongPlace) -> Back:
+        self.rewinds += 1
+        self.thrown += self.answer.block + 1 - target
+        self.answer.go_back(target, ways)
+        self.reached = target
+        return Back(self.sample, self.starts[target], target, (wrong,))
 
     def go_back(self) -> Back | None:
         """From a dead end; None where nothing more may be tried: what comes then is as under ``exact``."""
-        answer, settings = self.answer, self.settings
-        check, atoms = failing(answer.checks, answer.placed)
-        wrong = WrongPlace(check, tuple(answer.molecule.places.text_atoms[atom] for atom in atoms))
-        target = max(0, answer.block - self.tries[answer.block] - (not answer.had_place))
-        blocks = answer.block + 1 - target
-        is_spent = self.thrown + blocks > settings.most_thrown * len(self.starts)
-        if is_spent or self.tries[answer.block] > settings.back:
+        answer, wrong = self.answer, self._wrong()
+        tries = self.tries[answer.block]
+        atom, ways = self._way_out(answer.checks.atom - tries)
+        target = answer.molecule.places.text_atoms[atom]
+        if tries > self.settings.back or self._is_spent(answer.block + 1 - target):
             answer.unmended.append(wrong)
             return None
         self.tries[answer.block] += 1
-        self.tries[target + 1 : answer.block] = [0] * (answer.block - target - 1)
-        self.rewinds += 1
-        self.thrown += blocks
-        answer.ahead = max(answer.ahead, answer.checks.atom)
-        answer.go_back(target)
-        self.reached = target
-        return Back(self.sample, self.starts[target], target, (wrong,))
+        return self._back(target, ways, wrong)
+
+    def _way_out(self, last: int) -> tuple[int, Array | None]:
+        """The last atom, at most this one, from which a way was found to where the rings end; and such ways."""
+        places, answer = self.answer.molecule.places, self.answer
+        until = places.system_ends[answer.checks.atom]
+        step, atom = 1, last
+        while atom > 0:
+            ways = answer.molecule.completion.ways(answer.placed, atom, until)
+            if len(ways):
+                return atom, ways
+            atom = max(atom - step, min(1, atom - 1))  # the first atom may stand anywhere
+            step *= 2
+        return 0, None

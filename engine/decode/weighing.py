@@ -7,29 +7,25 @@ that the token was drawn with, 1 where it was forced. The store's own figures ar
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
 
 from engine.decode.samples import Sample
 from engine.decode.steps import Diagnosis, Shaping
 
-if TYPE_CHECKING:
-    from engine.decode.generation import Generation
-
+Read = Callable[[Sequence[Sample]], Iterable[Sequence[Diagnosis]]]
 MOST_READ = 4_000
 """Tokens that are read once more for their probabilities; of longer calls log w is known with diagnostics alone."""
 
 
-def log_ws(generation: Generation) -> dict[int, float | None]:
-    """By sample; None where the answer has no weight, or its probabilities are not known."""
-    weighed = [sample for sample in generation.samples if _shapings(sample) is not None]
+def log_ws(samples: Sequence[Sample], read: Read) -> dict[int, float | None]:
+    """By sample; None where the answer has no weight, or its probabilities are not known. ``read`` tells what the model
+    thinks at each token of samples that have no diagnoses."""
+    weighed = [sample for sample in samples if _shapings(sample) is not None]
     known: dict[int, Sequence[Diagnosis]] = {sample.sample_id: sample.diagnoses for sample in weighed}
     unread = [sample for sample in weighed if not sample.diagnoses]
     if unread and sum(sample.tokens for sample in unread) <= MOST_READ:
-        known |= zip([sample.sample_id for sample in unread], _read(generation, unread), strict=True)
-    return {
-        sample.sample_id: _log_w(known.get(sample.sample_id, ()), _shapings(sample)) for sample in generation.samples
-    }
+        known |= zip([sample.sample_id for sample in unread], read(unread), strict=True)
+    return {sample.sample_id: _log_w(known.get(sample.sample_id, ()), _shapings(sample)) for sample in samples}
 
 
 def _shapings(sample: Sample) -> dict[int, Shaping] | None:
@@ -38,23 +34,6 @@ def _shapings(sample: Sample) -> dict[int, Shaping] | None:
     if guarding is None or guarding.shapings is None or guarding.figures["log_weight"] is None:
         return None
     return dict(guarding.shapings)
-
-
-def _read(generation: Generation, samples: Sequence[Sample]) -> Iterator[Sequence[Diagnosis]]:
-    from engine.decode.body import Body
-    from engine.decode.scoring import score
-
-    loaded = generation.loaded
-    stored = [generation.stored(sample.sample_id, sample.token_ids) for sample in samples]
-    scored = score(
-        Body(loaded.model, loaded.positions),
-        generation.constraint,
-        stored,
-        loaded.tokenizer.vocab_size,
-        candidates=0,
-        sampling=generation.plan.sampling,
-    )
-    return (one.diagnoses for one in scored)
 
 
 def _log_w(diagnoses: Sequence[Diagnosis], shapings: dict[int, Shaping] | None) -> float | None:

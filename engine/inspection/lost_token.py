@@ -220,13 +220,13 @@ class TextMolecule:
         return AtomChecks(atom, pairs, planes, wanted, positions)
 
 
-_molecule = lru_cache(64)(TextMolecule)
+molecule_of_text = lru_cache(64)(TextMolecule)
 
 
 @lru_cache(64)
 def _asked(smiles: str, of_text: str, settings: SettingsName) -> AskedStereo | None:
     """None where the text is another molecule: then only geometry is checked, as in the verdict."""
-    expected, answer = _molecule(of_text, settings).mol, _molecule(of_text, settings).heavy
+    expected, answer = molecule_of_text(of_text, settings).mol, molecule_of_text(of_text, settings).heavy
     with suppress(DriftscopeError):
         expected = parse_smiles(smiles).mol
     try:
@@ -256,7 +256,7 @@ def _read(
     smiles = _smiles_of(text, blocks, molecule)
     if smiles is None or len(blocks) > MOST_ATOMS:
         return None
-    of_text = _molecule(smiles, settings)
+    of_text = molecule_of_text(smiles, settings)
     positions, is_known = np.zeros((len(of_text.text_atoms), 3)), np.zeros(len(of_text.text_atoms), dtype=np.bool_)
     for heavy, atom in enumerate(of_text.text_atoms):
         if atom < len(blocks) and blocks[atom].closed and why_not_a_triple(blocks[atom].content) is None:
@@ -437,6 +437,14 @@ def _reason(
     check, place = failed[0], checks.positions[None, checks.atom]
     distance = checks.alone(check, place, place) or 0.0
     return check, False, _words(checks, check, names, distance, is_proof=False)
+
+
+def why_none(checks: AtomChecks, boxes: tuple[Array, Array], names: Sequence[int]) -> str | None:
+    """The first check that by itself leaves no place in the boxes, in words; None where none does."""
+    for check in checks.all():
+        if (distance := checks.alone(check, *boxes)) is not None:
+            return _words(checks, check, names, distance, is_proof=True)
+    return None
 
 
 def _words(checks: AtomChecks, failed: Failed, names: Sequence[int], distance: float, *, is_proof: bool) -> str:

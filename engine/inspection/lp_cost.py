@@ -184,10 +184,8 @@ def cost_of_steps(store: Store, run: RunFacts, steps: pa.Table) -> RunCost:
     at_share = np.nan_to_num(steps["ln_share"].to_numpy().astype(np.float64)) * is_shaped
     is_forced, at_tempered = steps["forced"].to_numpy().astype(bool), ln_tempered - ln_q
 
-    # Sums by sample. A molecule that no guard could be made for was written as under ``exact``.
-    guard = np.array([(row["log_weight"] if row["guarded"] else 0.0) for row in rows], dtype=np.float64)
-    if is_shaped:  # it is among the tokens' own
-        guard = np.where(np.isfinite(guard), 0.0, np.nan)
+    # Sums by sample.
+    guard = _guard_weights(rows, is_shaped)
     by_token = (ln_p - ln_q, at_tempered, at_mask, at_share, np.where(is_forced, at_tempered, 0.0))
     with np.errstate(invalid="ignore"):
         raw, tempered, mask, places, forced = (by_code(sample, values, len(rows)) for values in by_token)
@@ -263,7 +261,7 @@ def cost_of_steps(store: Store, run: RunFacts, steps: pa.Table) -> RunCost:
         samples=len(rows),
         counting=len(counting),
         is_bound=run.lp_record.is_guarded or is_filtered,
-        places_bounds=_bounds([row for row, is_counted in zip(rows, counts, strict=True) if is_counted]),
+        places_bounds=_bounds(rows, counts),
         is_guard_known=not run.lp_record.is_guarded or bool(np.isfinite(guard).any()),
         raw=_estimate(raw, unit, draws),
         tempered=_estimate(tempered, unit, draws),
@@ -287,14 +285,21 @@ def cost_of_steps(store: Store, run: RunFacts, steps: pa.Table) -> RunCost:
     )
 
 
-def _bounds(rows: Sequence[Row]) -> tuple[float, float] | None:
-    """Means over samples."""
-    names = ("log_weight_least", "log_weight_most")
-    known = [[row[name] for name in names] for row in rows if None not in (row[name] for name in names)]
-    if not known:
-        return None
-    least, most = np.mean(known, axis=0).tolist()
-    return least, most
+def _guard_weights(rows: Sequence[Row], is_shaped: bool) -> Array:
+    """[samples] NaN where it is not known. A molecule that no guard could be made for was written as under ``exact``;
+    what ``shaped`` took is among the tokens' own."""
+    weights = np.array([(row["log_weight"] if row["guarded"] else 0.0) for row in rows], dtype=np.float64)
+    return np.where(np.isfinite(weights), 0.0, np.nan) if is_shaped else weights
+
+
+def _bounds(rows: Sequence[Row], counts: NDArray[np.bool_]) -> tuple[float, float] | None:
+    """Means over the samples that count."""
+    least, most = (
+        np.array([row[name] for row in rows], dtype=np.float64)[counts]
+        for name in ("log_weight_least", "log_weight_most")
+    )
+    is_known = np.isfinite(least) & np.isfinite(most)
+    return (float(least[is_known].mean()), float(most[is_known].mean())) if is_known.any() else None
 
 
 def _locate_tokens(pieces: pa.ChunkedArray, sample: Whole) -> tuple[Whole, Whole, Whole]:

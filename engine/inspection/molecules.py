@@ -98,7 +98,7 @@ SELECT samples.run_id, samples.sample_id, generation, smiles,
        coalesce(samples.cut_blocks, 0) AS cut_blocks,
        coalesce(samples.bad_blocks, 0) AS bad_blocks,
        coalesce(of_blocks.unverified_blocks, 0)::INT AS unverified_blocks,
-       drift, drift_min, drift_max, coalesce(drifts, []) AS drifts, samples.redrawn_blocks,
+       drift, drift_min, drift_max, coalesce(drifts, []) AS drifts, samples.redrawn_blocks, samples.dead_ends,
        samples.rmsd_ang, {WALL_PART_S} AS wall_part_s,
        with_steps.run_id IS NOT NULL AS has_steps, samples.tokens IS NOT NULL AS has_ids
 FROM samples JOIN runs USING (run_id)

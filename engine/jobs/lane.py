@@ -48,6 +48,7 @@ class LaneText:
     forced: list[bool] = field(default_factory=list)
     answer: Sample | None = None  # once it has ended
     thrown: list[tuple[Back, tuple[int, ...]]] = field(default_factory=list)  # by a guard, and why
+    struck: dict[int, tuple[int, ...]] = field(default_factory=dict)  # by position, by ``shaped``
 
 
 class LaneWatch:
@@ -79,12 +80,15 @@ class LaneWatch:
         text, counters = self.texts[event.sample], generation.counters
         with self._lock:
             match event:
-                case Step(token_id=token_id, forced=forced):
+                case Step(token_id=token_id, forced=forced, shaping=shaping):
                     text.ids.append(token_id)
                     text.forced.append(forced)
+                    if shaping is not None and shaping.struck:
+                        text.struck[event.pos] = shaping.struck
                 case Back(pos=pos):
                     text.thrown.append((event, tuple(text.ids[pos:])))
                     del text.ids[pos:], text.forced[pos:]
+                    text.struck = {at: ids for at, ids in text.struck.items() if at < pos}
                     self.redrawn, self.thrown_tokens = Counter(counters.redrawn), counters.thrown_tokens
                 case _:
                     text.answer = generation.samples[-1]
@@ -95,6 +99,17 @@ class LaneWatch:
     def answered(self) -> list[Sample]:
         """In the order of the samples."""
         return [text.answer for text in self.texts.values() if text.answer is not None]
+
+    @property
+    def struck_tokens(self) -> int:
+        with self._lock:
+            return sum(len(ids) for text in self.texts.values() for ids in text.struck.values())
+
+    @property
+    def dead_ends(self) -> int:
+        """Under ``shaped``: those that were left by a way back, and those that were not."""
+        unmended = (answer.guarding is not None and bool(answer.guarding.unmended) for answer in self.answered)
+        return self.redrawn.total() + sum(unmended)
 
     def molecule_of(self, sample: int) -> Molecule:
         return self.molecules[sample // self.plan.plan.generations]

@@ -352,8 +352,7 @@ class GroupWork:
                 continue
             if diagnoses := scores[number].diagnoses if number in scores else sample.diagnoses:
                 aligned = generation.reader.aligned(molecule, sample.token_ids, sample.forced, masses.get(number, {}))
-                shapings = None if sample.guarding is None else sample.guarding.shapings
-                steps += sample_rows.step_rows(number, aligned.rows, diagnoses, shapings)
+                steps += sample_rows.step_rows(number, aligned.rows, diagnoses, sample.shapings)
             for index, attempt in enumerate(() if sample.guarding is None else sample.guarding.thrown):
                 thrown.append((number, index, attempt, tokenizer.decode([step.token_id for step in attempt.steps])))
         tables = sample_rows.tables_of(self.run_id, stored, blocks)

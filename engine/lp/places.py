@@ -48,7 +48,7 @@ TOLERANCES = (
     Tolerance(0.20, 0.2, 0.05, 0.22),
     Tolerance(0.249, 0.29, 0.25, 0.24, 0.11),
 )
-LEAST_SIDE, LEAST_PUCKER = 0.5, 0.06
+LEAST_SIDE, LEAST_CORNER, LEAST_PUCKER = 0.5, 0.1, 0.06
 NEAR = 0.01
 """Of a length: so near to its bounds lies what is asked first."""
 SPREAD = 15.0
@@ -57,10 +57,13 @@ MOVABLE = 0.012
 """By so much a right place may be moved where planes or hands are asked, in angstrom: their limits leave more."""
 EVERYWHERE = 1e3
 NONE = -1
-AHEAD, MOST_TRIED, MOST_WAYS = 32, 32, 4
+AHEAD, MOST_TRIED, MOST_WAYS = 32, 8, 4
 """Looking ahead: points of an atom, places that are tried, and ways to go on that are kept of each."""
 FAILING = 400
 """Points of which the best says what stands in the way."""
+MOST_OFF_ANG, FAR_COUNTS = 1.0, 0.1
+"""Where no place is right: as much counts a distance at most, and a hand, a side or a plane that is wrong; and what an
+angstrom counts by which atoms without a bond or an angle are too far apart, which the verdict allows."""
 MOST_DISTANCES = 2_000_000
 """That are in memory at once."""
 
@@ -113,6 +116,8 @@ class MoleculePlaces:
         self._planes = [(check == RINGS, tuple(sorted(plane))) for check, plane in geometry.planes if "flat" in checks]
         self._goals = stereo_goals(heavy) if "stereo" in checks else []
         self.checks = [self._checks_of(heavy, atom) for atom in range(self.atoms)]
+        self.ring_ends = _ends_of_rings(heavy)
+        self.system_ends = _ends_of_systems(heavy)
 
     def _checks_of(self, mol: Chem.Mol, atom: int) -> AtomChecks:
         bounds = self._bounds
@@ -137,6 +142,27 @@ class MoleculePlaces:
             tuple(goal for goal in self._goals if max(goal.spanned_by) == atom),
             *_frame_of(mol, others, apart),
         )
+
+
+def _ends_of_systems(mol: Chem.Mol) -> list[int]:
+    """Of each atom the last atom of all rings that hang together with it, or with a neighbour of it, and of what is
+    bonded to these; else the atom itself."""
+    systems: list[set[int]] = []
+    for ring in map(set, mol.GetRingInfo().AtomRings()):
+        apart = [system for system in systems if not system & ring]
+        systems = [*apart, ring.union(*(system for system in systems if system & ring))]
+    for system in systems:
+        atoms = [mol.GetAtomWithIdx(atom) for atom in system]
+        system |= {neighbour.GetIdx() for atom in atoms for neighbour in atom.GetNeighbors()}
+    return [max([atom, *(max(system) for system in systems if atom in system)]) for atom in range(mol.GetNumAtoms())]
+
+
+def _ends_of_rings(mol: Chem.Mol) -> list[int]:
+    """Of each atom the last atom of all rings that are begun with it and not complete; else the atom itself."""
+    rings = [sorted(ring) for ring in mol.GetRingInfo().AtomRings()]
+    return [
+        max([atom, *(ring[-1] for ring in rings if ring[0] <= atom < ring[-1])]) for atom in range(mol.GetNumAtoms())
+    ]
 
 
 def _frame_of(mol: Chem.Mol, others: Indices, apart: Indices) -> tuple[int, int]:
@@ -224,7 +250,11 @@ def find(atoms: Atoms, boxes: Boxes, count: int) -> tuple[Array, Array, Indices]
 
     ``count`` points a box at the ideal lengths and angles, half as many within the tolerance.
     """
-    points, box = _proposed(atoms, boxes, count)
+    return right_among(atoms, boxes, *_proposed(atoms, boxes, count))
+
+
+def right_among(atoms: Atoms, boxes: Boxes, points: Array, box: Indices) -> tuple[Array, Array, Indices]:
+    """Of points [P, 3] and their boxes [P]: the right ones, how far each may be moved, and the box of each."""
     room = _room(atoms, points, boxes.atom[box])
     is_right = room >= 0
     points, box, room = points[is_right], box[is_right], room[is_right]
@@ -233,12 +263,14 @@ def find(atoms: Atoms, boxes: Boxes, count: int) -> tuple[Array, Array, Indices]
     return points[is_held], room[is_held], box[is_held]
 
 
-def continuing(places: MoleculePlaces, atom: int, placed: Array, points: Array, until: int) -> NDArray[np.bool_]:
+def continuing(
+    places: MoleculePlaces, atom: int, placed: Array, points: Array, box: Indices, until: int
+) -> NDArray[np.bool_]:
     """Which of some right places of an atom leave one for each atom behind it up to ``until``: [points].
 
-    Some of the places are tried, each with few ways to go on: False may be wrong, True is not.
+    Few of the places of each box are tried, each with few ways to go on: False may be wrong, True is not.
     """
-    tried = _some(np.arange(len(points)), MOST_TRIED)
+    tried = np.concatenate([_some(of_box, MOST_TRIED) for of_box in _by_value(box)])
     states = np.repeat(placed[None], len(tried), axis=0)  # [states, atoms, 3]
     states[:, atom] = points[tried]
     origin = tried  # of each state, the point that it goes back to
@@ -279,6 +311,13 @@ def _next_places(checks: AtomChecks, states: Array, origin: Indices) -> tuple[Ar
     return places, of_state
 
 
+def is_right_at(checks: AtomChecks, states: Array, tolerance: int) -> NDArray[np.bool_]:
+    """Whether an atom is right where it stands in states of its molecule [states, atoms, 3]."""
+    atoms, index = Atoms.in_states(checks, states, tolerance), np.arange(len(states))
+    points = states[:, checks.atom]
+    return np.asarray((_room(atoms, points, index) >= 0) & _held(atoms, points, index)[0])
+
+
 def failing(checks: AtomChecks, placed: Array) -> tuple[GuardCheck, tuple[int, ...]]:
     """The check that leaves no place, and its atoms: what the best of many points fails by in the widest tolerance."""
     atoms = Atoms([(checks, placed, len(TOLERANCES) - 1)])
@@ -295,6 +334,27 @@ def failing(checks: AtomChecks, placed: Array) -> tuple[GuardCheck, tuple[int, .
         return GUARD_CHECKS[int(checks.apart[pair])], (int(checks.others[pair]), checks.atom)
     atoms_of = [goal.spanned_by for goal in checks.goals] or [(*before, checks.atom) for _, before in checks.planes]
     return "stereo" if checks.goals else "flat", atoms_of[0] if atoms_of else (checks.atom,)
+
+
+def shortfalls(checks: AtomChecks, placed: Array, boxes: Boxes, count: int) -> Array:
+    """How wrong the best of many points of each box is in the widest tolerance: the angstroms by which its distances
+    are off, each up to `MOST_OFF_ANG`, so that an atom that is out of place itself does not count for more than those
+    that are not. Infinite where the bond reaches no point."""
+    tolerance = len(TOLERANCES) - 1
+    atoms = Atoms([(checks, placed, tolerance)])
+    near_ideal, box = _proposed(atoms, boxes, count)
+    atoms.has_anchor[:] = False  # that angle may be what cannot be right
+    anywhere, box_too = _proposed(atoms, boxes, count)
+    points, box = np.concatenate([near_ideal, anywhere]), np.concatenate([box, box_too])
+    distances = np.linalg.norm(points[:, None] - placed[checks.others], axis=-1)  # [points, n]
+    too_near = np.clip(checks.lower[tolerance] - distances, 0, MOST_OFF_ANG)
+    too_far = np.clip(distances - checks.upper[tolerance], 0, MOST_OFF_ANG)
+    off = (too_near + too_far * np.where(checks.apart == OTHER, FAR_COUNTS, 1.0)).sum(axis=1)
+    before = np.broadcast_to(placed, (len(points), *placed.shape))
+    off += np.where(_is_held(checks, before, points, TOLERANCES[tolerance]), 0.0, MOST_OFF_ANG)
+    least = np.full(len(boxes.atom), np.inf)
+    np.minimum.at(least, box, off)
+    return least
 
 
 def _room(atoms: Atoms, points: Array, atom: Indices) -> Array:
@@ -335,6 +395,8 @@ def _is_held(checks: AtomChecks, placed: Array, points: Array, tolerance: Tolera
         group = placed[:, list(goal.spanned_by)]
         group[:, goal.spanned_by.index(checks.atom)] = points
         is_held &= goal.measured(group) >= (LEAST_SIDE if goal.is_bond else tolerance.hand)
+        if len(goal.spanned_by) == 5:
+            is_held &= goal.least_corner(group) >= LEAST_CORNER
     for is_ring, before in checks.planes:
         group = np.concatenate([placed[:, list(before)], points[:, None]], axis=1)
         centred = group - group.mean(axis=1, keepdims=True)

@@ -19,9 +19,22 @@ from rdkit import Chem
 
 from engine.chem.guard import MoleculeGuard, WrongPlace
 from engine.errors import ConstraintError
+from engine.lp.completion import Completion
 from engine.lp.exact import ExactConstraint
 from engine.lp.numbers import BRANCH, Numbers
-from engine.lp.places import MOVABLE, TOLERANCES, AtomChecks, Atoms, Boxes, MoleculePlaces, continuing, find
+from engine.lp.places import (
+    CUBE,
+    MOVABLE,
+    TOLERANCES,
+    AtomChecks,
+    Atoms,
+    Boxes,
+    MoleculePlaces,
+    continuing,
+    find,
+    right_among,
+    shortfalls,
+)
 from engine.lp.prefixes import CLOSES, NEXT_AXIS, SAME_AXIS, Array, Columns, Leaves, Prefix
 from engine.lp.table import NO_ID, SYMBOLS, Program
 from engine.lp_records import GuardCheck
@@ -32,8 +45,12 @@ FIRST, CLOSELY, MOST_KEPT = 192, 96, 128
 """Points for an atom that begins, points for a token, and witnesses that an answer keeps."""
 MERGED_ANG = 0.2
 """Tokens whose values lie so near to each other are asked as one box."""
-NEAR_CONTINUING = 0.25
-"""So near to a place that leaves places for the atoms ahead, another one is taken to do so too, in angstrom."""
+NEARBY = (2 * CUBE[:40] - 1) * np.linspace(0, 0.3, 40)[:, None]
+"""Points about the origin, the first in it."""
+NEAR_A_WAY = 0.25
+"""So near to the place that an atom has in a whole way to go on, another one is taken to leave one too, in angstrom."""
+SLACK_ANG = 0.02
+"""Where no token is right: what is wrong by so little more than the least wrong may come too."""
 ALONE = 1e6
 FAR = 1e4
 """Between the values of two answers that are compared in one call: no number is so large."""
@@ -50,6 +67,7 @@ class ShapedMolecule:
     ) -> None:
         """``UnsupportedMoleculeError`` where distance geometry knows no bounds."""
         self.places, self.guard = MoleculePlaces(mol, checks), MoleculeGuard(mol, checks)
+        self.completion = Completion(self.places)
         self.program, self._raw = program, constraint.tokenizer.raw
         self._branch = numbers_of(constraint).starts[BRANCH]  # where the sign of x decides which token opens a block
         free = np.flatnonzero(program.forced == NO_ID)
@@ -80,7 +98,9 @@ class ShapedAnswer:
         self.placed = np.zeros((molecule.places.atoms, 3))  # by heavy atom
         self.unmended: list[WrongPlace] = []
         self.prefix = Prefix()
+        self.ways: Array | None = None  # [ways, atoms, 3] that were found to go on from this block's atom
         self.ahead = -1  # the heavy atom up to which a right place must leave right places
+        self.lost: tuple[int, Array] | None = None  # the last block, and its ways, where none goes on behind it
         self.go_back(0)
 
     def _begin(self) -> None:
@@ -88,7 +108,6 @@ class ShapedAnswer:
         self.tolerance = 0
         self.had_place = True  # in the whole of space, when its block began
         self.witnesses: Array | None = None  # [places, 3]
-        self.continuing: Array | None = None  # [places, 3] that leave places for the atoms ahead
         self.rooms: Array = np.zeros(0)  # [places] how far each may be moved, in angstrom
 
     def take(self, ids: Sequence[int], cell: int, node: int) -> None:
@@ -101,8 +120,9 @@ class ShapedAnswer:
                 self._move_witnesses()
         self.cell, self.node = cell, node
 
-    def go_back(self, block: int) -> None:
+    def go_back(self, block: int, ways: Array | None = None) -> None:
         """To where a block's first choice is made."""
+        self.ways, self.lost = ways, None
         self.block, self.prefix = block, self.molecule.prefix(block)
         self.cell, self.node = self.molecule.start(block)
         self._begin()
@@ -112,8 +132,23 @@ class ShapedAnswer:
         if self.block in self.molecule.heavy:
             self.placed[self.molecule.heavy[self.block]] = position
         self.unmended += self.molecule.guard.wrong_places(self.positions, self.block)
+        if self.ways is not None and self.block in self.molecule.heavy:
+            self._go_on(self.ways)
         self.block += 1
         self._begin()
+
+    def _go_on(self, ways: Array) -> None:
+        """Behind an atom that was written near a way, the ways start from where it stands."""
+        atom, count = self.molecule.heavy[self.block] + 1, ways.shape[1] - 1
+        self.ways = None
+        if not count:
+            return
+        until, completion = atom + count - 1, self.molecule.completion
+        found = completion.ways(self.placed, atom, until, before=ways[:, 1:])
+        if not len(found):
+            found = completion.ways(self.placed, atom, until)
+        self.ways = found if len(found) else None
+        self.lost = None if len(found) else (self.block, ways)
 
     def _move_witnesses(self) -> None:
         """To the value of the axis that is complete now."""
@@ -137,7 +172,6 @@ class ShapedAnswer:
             return False
         self.tolerance += 1
         self.witnesses = None if self._is_blank else np.zeros((0, 3))
-        self.continuing = None
         self.rooms = np.zeros(0)
         return True
 
@@ -329,17 +363,29 @@ class ShapedTokens:
         if boxes:
             self._search(candidates, answers, boxes, keeps)
 
+    def least_wrong(self, candidates: Candidates, index: int) -> None:
+        """Where no token is right: those stay that leave what is wrong by least; all where the bond reaches nothing."""
+        answer, columns = candidates.answers[index], np.flatnonzero(candidates.is_legal[index])
+        self.see(candidates, np.full_like(columns, index), columns)
+        known, value, action = answer.prefix.known, answer.prefix.value, candidates.action[index, columns]
+        atoms, boxes = Atoms([(answer.checks, answer.placed, answer.tolerance)]), list[_Box]()
+        for kind, before in ((SAME_AXIS, known), (NEXT_AXIS, (*known, value))):
+            if (some := columns[action == kind]).size:
+                boxes += _boxes(candidates, index, some, before, 0, atoms.reach(0, before), merged_ang=0.0)
+        if (action == CLOSES).any():
+            boxes.append(_Box(index, 0, known, value, value, columns[action == CLOSES]))
+        off = np.full(len(self.columns), np.inf)
+        if boxes:
+            shortfall = shortfalls(answer.checks, answer.placed, _asked(boxes), CLOSELY)
+            for box, least in zip(boxes, shortfall.tolist(), strict=True):
+                off[box.columns] = np.minimum(off[box.columns], least)
+        is_kept = candidates.is_legal[index] & (off <= off.min() + SLACK_ANG)
+        candidates.status[index] = np.where(is_kept, RIGHT, WRONG)
+
     def _search(
         self, candidates: Candidates, answers: Sequence[ShapedAnswer], boxes: Sequence[_Box], keeps: bool
     ) -> None:
-        asked = Boxes(
-            np.array([box.atom for box in boxes]),
-            np.array([len(box.known) for box in boxes]),
-            np.array([(*box.known, 0.0, 0.0, 0.0)[:3] for box in boxes]),
-            np.array([box.low for box in boxes]) - ROUNDING,
-            np.array([box.high for box in boxes]) + ROUNDING,
-        )
-        places, rooms, of = _right_places(answers, asked, CLOSELY)
+        places, rooms, of = _right_places(answers, _asked(boxes), CLOSELY)
         for number in np.unique(of).tolist():
             box, is_of_box = boxes[number], of == number
             of_box = places[is_of_box], rooms[is_of_box]
@@ -358,6 +404,7 @@ def _boxes(
     known: tuple[float, ...],
     atom: int,
     reach: tuple[float, float],
+    merged_ang: float = MERGED_ANG,
 ) -> list[_Box]:
     """The boxes of an answer's columns that the bond to the parent can reach; the others are wrong."""
     candidates.status[answer, columns] = WRONG  # until a place is found
@@ -365,7 +412,7 @@ def _boxes(
     index, part = np.nonzero((low <= reach[1]) & (high >= reach[0]))
     low, high, columns = low[index, part], high[index, part], columns[index]
     # Short intervals that begin in the same stretch are asked together, others alone.
-    is_short = high - low < MERGED_ANG
+    is_short = high - low < merged_ang
     stretch = np.where(is_short, np.floor(low / MERGED_ANG), ALONE + np.arange(len(low)))
     together = [np.flatnonzero(stretch == value) for value in np.unique(stretch)]
     return [
@@ -373,24 +420,47 @@ def _boxes(
     ]
 
 
+def _asked(boxes: Sequence[_Box]) -> Boxes:
+    return Boxes(
+        np.array([box.atom for box in boxes]),
+        np.array([len(box.known) for box in boxes]),
+        np.array([(*box.known, 0.0, 0.0, 0.0)[:3] for box in boxes]),
+        np.array([box.low for box in boxes]) - ROUNDING,
+        np.array([box.high for box in boxes]) + ROUNDING,
+    )
+
+
 def _right_places(answers: Sequence[ShapedAnswer], boxes: Boxes, count: int) -> tuple[Array, Array, Columns]:
-    """As ``find``; of answers that look ahead, those places alone that leave right ones for the atoms behind: as far as
-    these were tried, and else near to such places."""
+    """As ``find``; of answers that know ways to go on, those places alone that are near one of them; of answers that
+    look ahead, those that leave right ones for the atoms behind."""
     atoms = Atoms([(answer.checks, answer.placed, answer.tolerance) for answer in answers])
-    places, rooms, box = find(atoms, boxes, count)
+    steered = [index for index, answer in enumerate(answers) if answer.ways is not None]
+    is_free = ~np.isin(boxes.atom, steered)
+    free = np.flatnonzero(is_free)
+    places, rooms, box = find(atoms, boxes.only(free) if steered else boxes, count)
+    box = free[box]
     is_kept = np.ones(len(places), dtype=bool)
     for index, answer in enumerate(answers):
-        of_answer = np.flatnonzero(boxes.atom[box] == index)
-        if answer.ahead <= answer.checks.atom or not len(of_answer):
-            continue
-        some = places[of_answer]
-        rooms[of_answer] = np.minimum(rooms[of_answer], MOVABLE)
-        if answer.continuing is None:
-            until = answer.ahead
-            goes_on = continuing(answer.molecule.places, answer.checks.atom, answer.placed, some, until)
-            answer.continuing = some[goes_on]
-        else:
-            off = np.linalg.norm(some[:, None] - answer.continuing, axis=2)  # [places, continuing]
-            goes_on = off.min(axis=1, initial=np.inf) < NEAR_CONTINUING
-        is_kept[of_answer] = goes_on
-    return places[is_kept], rooms[is_kept], box[is_kept]
+        atom, of_answer = answer.checks.atom, np.flatnonzero(boxes.atom[box] == index)
+        if answer.ahead > atom and len(of_answer):
+            rooms[of_answer] = np.minimum(rooms[of_answer], MOVABLE)
+            here = (answer.placed, places[of_answer], box[of_answer])
+            is_kept[of_answer] = continuing(answer.molecule.places, atom, *here, answer.ahead)
+    parts = [(places[is_kept], rooms[is_kept], box[is_kept])]
+    for number in np.flatnonzero(~is_free).tolist():
+        points = _near_ways(answers[int(boxes.atom[number])].ways, boxes, number)
+        found = right_among(atoms, boxes, points, np.full(len(points), number))
+        parts.append((found[0], np.minimum(found[1], MOVABLE), found[2]))
+    places, rooms, box = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    return places, rooms, box
+
+
+def _near_ways(ways: Array | None, boxes: Boxes, number: int) -> Array:
+    """Points of a box that are near to where the ways have the atom [any, 3]."""
+    assert ways is not None
+    axis = int(boxes.axis[number])
+    points = (ways[:, None, 0] + NEARBY).reshape(-1, 3)
+    moved = points.copy()
+    moved[:, :axis] = boxes.known[number, :axis]
+    moved[:, axis] = np.clip(points[:, axis], boxes.low[number], boxes.high[number])
+    return np.asarray(moved[np.linalg.norm(moved - points, axis=1) < NEAR_A_WAY])

@@ -80,7 +80,7 @@ COLUMNS = {
     "cheapest in": Column("", "%", "Share of bootstrap draws in which it is the cheapest of those that fit"),
     "letters": Column("with letters", help="Blocks with a letter: the reports' first count of junk"),
     "not numeric": Column(help="Blocks with anything but digits . , -: their second count"),
-    "thrown away": Column("", "%", "Tokens that the guard threw away, of all; their time counts in all costs"),
+    "thrown away": Column("", "%", "Tokens that guarded or shaped threw away, of all; their time counts in all costs"),
     "RMSD": Column(help="Mean over answers: heavy atoms, to the nearest of the references"),
     **{word: Column(help=RULE_HELP[word]) for word in ("passed", "clean", "decodes")},
 }
@@ -354,6 +354,14 @@ def sentence_of(decision: Row, rows: Sequence[Row], units: int, want: str, least
     return f"Use {name}{tied}: {text}{wins}{end}"
 
 
+def untried(decision: Row, want: str, missing: Sequence[str]) -> str:
+    """A further sentence where no LP fits, and one that is made for usable answers was not measured."""
+    names = [lp for lp in missing if stored_lp(lp).asks_tokens]
+    if decision["verdict"] != "none fits" or want != "usable" or not names:
+        return ""
+    return f" {names[0]} is not measured: it strikes tokens that make a molecule wrong."
+
+
 def reports_rule(decision: Row, rows: Sequence[Row], least: float) -> Row:
     """The reports give two cases and no threshold: the advice's own is used."""
     rate = next((row["pass_rate"] for row in rows if row["lp"] == NO_LP), None)
@@ -478,7 +486,8 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         "want": want,
         "least": least,
         **decision,
-        "sentence": sentence_of(decision | {"named": advised}, rows, units, want, least),
+        "sentence": sentence_of(decision | {"named": advised}, rows, units, want, least)
+        + untried(decision, want, missing),
         "rule": " ".join((__doc__ or "").split("\n\n")[1].split()),
         "reports": reports_rule(decision, rows, least),
         "molecules": units,

@@ -8,7 +8,7 @@ weight: KL is then too small, and log p(C) uncertain. 95 % bootstrap intervals o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from engine.figures.statistics import Interval
 from engine.figures.words import counted, with_interval
@@ -103,13 +103,7 @@ def sentences(cost: RunCost, lp: str) -> list[str]:
         f"log p(C) is {least}{with_interval(estimate.log_p, nat)}; {effective_words(estimate, cost.samples)}; KL "
         f"from the model conditioned on the LP's language {with_interval(estimate.kl, nat)} nat.",
     ]
-    if cost.places_bounds is not None:
-        least, most = map(nat, cost.places_bounds)
-        lines.append(f"Not every token was asked whether it leaves a right place: that part is from {least} to {most}.")
-    if not estimate.is_reliable:
-        lines.append("Unreliable: few samples carry the weight, so KL is too small and log p(C) uncertain.")
-    if left := cost.samples - cost.counting:
-        lines.append(f"{left:,} of {cost.samples:,} samples did not end, or have no weight: they count 0.")
+    lines += _limits(cost)
     if trend.slope is not None:
         verdict = "no trend" if not trend.slope.excludes_zero else "grows" if trend.slope.value > 0 else "falls"
         lines.append(f"−log w per block along the text: {verdict} ({with_interval(trend.slope, nat)} nat per block).")
@@ -126,6 +120,17 @@ def sentences(cost: RunCost, lp: str) -> list[str]:
             f"{with_interval(cost.raw.log_p, nat)}, {effective_words(cost.raw, cost.samples)}."
         )
     return lines
+
+
+def _limits(cost: RunCost) -> Iterator[str]:
+    """What the figures do not know."""
+    if cost.places_bounds is not None:
+        least, most = map(nat, cost.places_bounds)
+        yield f"Not every token was asked whether it leaves a right place: that part is from {least} to {most}."
+    if not cost.tempered.is_reliable:
+        yield "Unreliable: few samples carry the weight, so KL is too small and log p(C) uncertain."
+    if left := cost.samples - cost.counting:
+        yield f"{left:,} of {cost.samples:,} samples did not end, or have no weight: they count 0."
 
 
 def answer(tables: Tables, options: Options) -> str:

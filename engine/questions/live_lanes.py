@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from engine.figures.statistics import quotient
+from engine.inspection.struck import struck_words
 from engine.inspection.tries import ThrownText, blocks_thrown
 from engine.jobs.lane import LaneWatch
 from engine.lp_records import lp_record, split_cleanup
@@ -41,7 +42,9 @@ def lane_figures(lanes: Sequence[tuple[LaneWatch, Mapping[str, Any] | None]]) ->
             "tokens_a_second": tokens_a_second(watch) or None,
             "forced_share": quotient(watch.forced_tokens, watch.tokens),
             "forward_passes": watch.forward_passes,
-            "redrawn_blocks": watch.redrawn.total() if is_guarded(watch) else None,
+            "redrawn_blocks": watch.redrawn.total() if is_guarded(watch) and not is_shaped(watch) else None,
+            "dead_ends": watch.dead_ends if is_shaped(watch) else None,
+            "struck_tokens": watch.struck_tokens if is_shaped(watch) else None,
             "thrown_tokens": watch.thrown_tokens if is_guarded(watch) else None,
             **{name: row.get(name) for name in OF_RUN},
         }
@@ -55,8 +58,21 @@ def is_guarded(watch: LaneWatch) -> bool:
     return lp_record(split_cleanup(watch.plan.plan.lp)[0]).is_guarded
 
 
+def is_shaped(watch: LaneWatch) -> bool:
+    return lp_record(split_cleanup(watch.plan.plan.lp)[0]).asks_tokens
+
+
 def tokens_a_second(watch: LaneWatch) -> float:
     return watch.tokens / watch.seconds if watch.seconds > 0 else 0.0
+
+
+def struck_so_far(watch: LaneWatch, sample: int) -> dict[int, str]:
+    """By position of the sample's tokens, what ``shaped`` struck there and why."""
+    aligned = watch.alignment(sample)
+    if aligned is None or watch.reader is None:
+        return {}
+    struck = dict(watch.texts[sample].struck)
+    return struck_words(struck, aligned, watch.molecule_of(sample), watch.reader.tokenizer, watch.reader.form)
 
 
 def thrown_texts(watch: LaneWatch, sample: int) -> list[ThrownText]:

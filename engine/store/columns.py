@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from engine.errors import SqlError
 
-VERSION = 7
+VERSION = 8
 """Of what is written here. Readers take this one and all older ones; ``engine.store.views`` fills what those lack."""
 
 TEXT, WHOLE, SMALL, REAL, FLAG = pa.string(), pa.int64(), pa.int32(), pa.float64(), pa.bool_()

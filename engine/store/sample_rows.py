@@ -115,14 +115,20 @@ def sums_of(samples: Sequence[Row], blocks: Sequence[Row]) -> dict[str, float]:
         sums["misread_most_ang"] = max(measured)
     if rmsds := _measured(row.get("rmsd_ang") for row in samples):
         sums |= {"rmsd_samples": len(rmsds), "rmsd_sum_ang": math.fsum(rmsds)}
-    if guarded := [row for row in samples if row.get("unmended") is not None]:
-        sums |= {name: _sum(guarded, name) for name in ("redrawn_blocks", "thrown_tokens")}
-        sums["unmended_samples"] = sum(bool(row["unmended"]) for row in guarded)
-    if shaped := [row for row in samples if row.get("dead_ends") is not None]:
-        sums |= {name: _sum(shaped, name) for name in ("dead_ends", "struck_tokens")}
     if all(row.get("token_ids") is not None for row in samples):
         sums |= {name: _sum(samples, name) for name in ("tokens", "forced_tokens")}
-    return sums | verdict_sums(samples)
+    return sums | _guard_sums(samples) | verdict_sums(samples)
+
+
+def _guard_sums(samples: Iterable[Row]) -> dict[str, float]:
+    guarded = [row for row in samples if row.get("unmended") is not None]
+    if not guarded:
+        return {}
+    sums: dict[str, float] = {name: _sum(guarded, name) for name in ("redrawn_blocks", "thrown_tokens")}
+    sums["unmended_samples"] = sum(bool(row["unmended"]) for row in guarded)
+    if shaped := [row for row in guarded if row.get("dead_ends") is not None]:
+        sums |= {name: _sum(shaped, name) for name in ("dead_ends", "struck_tokens")}
+    return sums
 
 
 def verdict_sums(samples: Iterable[Row]) -> dict[str, float]:

@@ -19,6 +19,7 @@ from engine.figures.words import angstrom, capitalised, counted, percent, signed
 from engine.inspection.conformers import GroupShape
 from engine.inspection.runs import runs_with_samples
 from engine.inspection.sample import BlockEstimate, Inspected
+from engine.inspection.struck import struck_of
 from engine.inspection.tries import checks_by_block, redrawn_words
 from engine.store.store import Store
 from pages._drift import files, scoring, state
@@ -63,6 +64,10 @@ DESCRIPTORS_HELP = (
     "LPs do whatever the model was trained on."
 )
 DRIFT_HELP = "FREE positions minus the tokens that the numbers need, over the blocks of known need."
+SHAPED_HELP = (
+    "Under shaped a token comes only if it leaves the atom a right place. Struck: likely tokens that leave none. "
+    "Dead end: no token was left, so the text went back to an earlier block, or stayed wrong after all tries."
+)
 ATOMS, DRAWING, SHAPE = "drift_atoms", "drift_drawing", "drift_shape"
 ORDERS = ["Worst first", "Order of the text"]
 Faulty = tuple[int, Fault, str]
@@ -352,11 +357,14 @@ def _atoms(
         other = _other_sample(store, inspection)
     if order != ORDERS[1]:
         rows = worst_first(rows)
-    shown = view_rows(alignment, rows, steps, lost=lost_tokens(inspection))
+    shown = view_rows(
+        alignment, rows, steps, lost=lost_tokens(inspection), struck=struck_of(inspection, inspection.steps)
+    )
     if other is not None:
         other_rows = _rows(other, other.steps, other.estimates)
         name = other.run.lp_words or other.run.run_id
-        other_view = view_rows(other.alignment, other_rows, other.steps, name, lost_tokens(other))
+        struck = struck_of(other, other.steps)
+        other_view = view_rows(other.alignment, other_rows, other.steps, name, lost_tokens(other), struck)
         under = {row.atom: [row] for row in other_view if row.atom is not None}
         shown = [row for base in shown for row in (base, *(under.get(base.atom, ()) if base.atom is not None else ()))]
     token = state.number(state.TOKEN)
@@ -416,6 +424,15 @@ def forced_share(sample: Mapping[str, Any]) -> str:
     return percent(forced / tokens) if tokens and forced is not None else ""
 
 
+def guard_words(sample: Mapping[str, Any]) -> str:
+    """``redrawn 3 times``, or ``2 dead ends, went back once, 31 tokens struck``; empty where no guard did anything."""
+    redrawn, dead_ends, struck = (sample[name] for name in ("redrawn_blocks", "dead_ends", "struck_tokens"))
+    if dead_ends is None:
+        return f"redrawn {counted(redrawn, 'time')}" if redrawn else ""
+    went_back = f", went back {'once' if redrawn == 1 else counted(redrawn, 'time')}" if redrawn else ""
+    return f"{counted(dead_ends, 'dead end')}{went_back}, {counted(struck, 'token')} struck"
+
+
 def drift_words(inspection: Inspected) -> str:
     """``drift +7 (known in 7 of 15 blocks)``: how many tokens the others need is not known."""
     drift = inspection.sample["drift"]
@@ -434,7 +451,7 @@ def _badges(inspection: Inspected) -> None:
     """
     sample, run = inspection.sample, inspection.run
     against = run.rmsd_to or "references that are not named"
-    forced, strain, redrawn = (forced_share(sample), strain_words(sample), sample["redrawn_blocks"])
+    forced, strain = forced_share(sample), strain_words(sample)
     drift_help = f"{HYPOTHETICAL_HELP} {DRIFT_HELP}" if run.is_hypothetical else DRIFT_HELP
     badges: list[tuple[str, Literal["blue", "gray"], str | None]] = [
         (run.model or run.model_family, "blue", None),
@@ -444,7 +461,7 @@ def _badges(inspection: Inspected) -> None:
         (drift_words(inspection), "gray", drift_help),
         (tokens_words(sample), "gray", None),
         (f"{forced} forced" if forced else "", "gray", None),
-        (f"redrawn {counted(redrawn, 'time')}" if redrawn else "", "gray", None),
+        (guard_words(sample), "gray", SHAPED_HELP if sample["dead_ends"] is not None else None),
         (f"RMSD {angstrom(sample['rmsd_ang'])} to {against}" if sample["rmsd_ang"] is not None else "", "gray", None),
         (f"strain {strain}" if strain else "", "gray", None),
     ]

@@ -16,6 +16,7 @@ from engine.figures.words import angstrom, counted, rounded, signed
 from engine.inspection.molecules import JUDGED, SHOWS, sample_table
 from engine.inspection.runs import RunFacts
 from engine.inspection.sample import Inspected
+from engine.lp_records import LpRecord
 from engine.records import RULE_HELP
 from engine.store.store import Store
 from pages._drift import files, state
@@ -47,6 +48,7 @@ ORDERS: dict[str, tuple[str, bool] | None] = {
     "Highest drift": ("drift", True),
     "Lowest drift": ("drift", False),
     "Most drawn anew": ("redrawn_blocks", True),
+    "Most dead ends": ("dead_ends", True),
     "Largest RMSD": ("rmsd_ang", True),
     "Most strain per heavy atom": ("strain_kcal_per_atom", True),
     "Most tokens": ("tokens", True),
@@ -260,7 +262,7 @@ def _columns(table: pa.Table, runs: Sequence[RunFacts], *, has_several: bool) ->
     """The drawing, the run, what the rows are ordered by, then the rest; drift that did nothing comes last."""
     config = st.column_config
     text, number = config.TextColumn, config.NumberColumn
-    is_judged, is_guarded = (any(run.judged for run in runs), any(run.lp_record.is_guarded for run in runs))
+    is_judged = any(run.judged for run in runs)
     is_hypothetical = all(run.is_hypothetical for run in runs)
     label = "hypothetical drift" if is_hypothetical else "drift"
     against = "; ".join(dict.fromkeys(run.rmsd_to for run in runs if run.rmsd_to)) or "references that are not named"
@@ -290,6 +292,9 @@ def _columns(table: pa.Table, runs: Sequence[RunFacts], *, has_several: bool) ->
         "redrawn_blocks": number(
             "redrawn", width=70, help="How often the guard found a block wrong and had it drawn again"
         ),
+        "dead_ends": number(
+            "dead ends", width=70, help="How often shaped found no token that leaves a right place, and went back"
+        ),
         "tokens": number("tokens", width=56),
         "rmsd_ang": figure_column("RMSD (Å)", 70, f"Heavy atoms, to the nearest of: {against}"),
         "strain_kcal": figure_column("strain (kcal/mol)", 70, "Energy above the relaxed conformer"),
@@ -301,10 +306,15 @@ def _columns(table: pa.Table, runs: Sequence[RunFacts], *, has_several: bool) ->
     }
     unknown = {"run"} if not has_several else set()
     unknown |= {"checks", "strain_kcal", "strain_kcal_per_atom"} if not is_judged else set()
-    unknown |= {"redrawn_blocks"} if not is_guarded else set()
+    unknown |= {"redrawn_blocks", "dead_ends"} - {_guards_count(run.lp_record) for run in runs}
     by, _ = ORDERS.get(_wanted("order")) or ("", False)
     order = [name for name in ("drawing", "run", by, *columns) if name in columns and name not in unknown]
     return {name: columns[name] for name in dict.fromkeys(order)}
+
+
+def _guards_count(lp: LpRecord) -> str:
+    """The column that tells what its guard did."""
+    return "dead_ends" if lp.asks_tokens else "redrawn_blocks" if lp.is_guarded else ""
 
 
 def _counts(table: pa.Table, samples: int) -> str:

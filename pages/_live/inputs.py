@@ -15,7 +15,7 @@ from engine.decode.plan import BACKENDS, BackendName, Plan, Sampling
 from engine.errors import DriftscopeError
 from engine.jobs.lane import MOST_MOLECULES
 from engine.jobs.plan import ModelChoice, RunPlan
-from engine.lp_records import GuardSettings, lp_choices, lp_record, split_cleanup
+from engine.lp_records import GuardSettings, LpRecord, lp_choices, lp_record, split_cleanup
 from engine.models.registry import ModelEntry, load_registry
 from engine.records import DESCRIPTORS, Descriptors, Molecule
 from pages._shared.choices import complain, one_of
@@ -40,6 +40,8 @@ BACKEND_HELP = (
 SOURCE = "live page"
 RETRIES_HELP = "How often a wrong block is drawn again, until as many blocks were thrown away as there are atoms."
 BACK_HELP = "When a block's retries are used up: how often it may send the text back to an earlier block."
+WAY_HELP = "How often a block is drawn again behind which no way is found to the end of its rings."
+DEAD_END_HELP = "At a dead end (no token leaves a right place): how often it may go back, one block farther each time."
 
 LaneChoice: TypeAlias = tuple[str, BackendName, str, Descriptors | None, GuardSettings]
 """LP, backend, placeholder, descriptors, and the guard's settings, the usual ones where there is no guard."""
@@ -183,20 +185,25 @@ def _lane_input(number: int, column: DeltaGenerator) -> LaneChoice:
             help="How a heteroatom with hydrogens is written: [O] and [N] (plain), or [OH] and [NH2]. The group's LPs "
             "force the second, whatever the model was trained on.",
         )
-        guard = GuardSettings() if info is None else info.guard
-        if is_guarded:
-            left, right = st.columns(2)
-            back = right.number_input(
-                "Steps back", 0, MOST_TRIES, guard.back, key=f"back{number}", bind="query-params", help=BACK_HELP
-            )
-            guard = replace(guard, back=int(back))
-        if info is not None and info.is_guarded and not info.asks_tokens:
-            retries = left.number_input(
-                "Retries", 0, MOST_TRIES, guard.retries, key=f"retries{number}", bind="query-params", help=RETRIES_HELP
-            )
-            guard = replace(guard, retries=int(retries))
+        guard = _guard_inputs(number, info)
     chosen: Descriptors | None = next((name for name in DESCRIPTORS if name == how), None)
     return lp, backend, placeholder.strip() if own_placeholder else "", chosen, guard
+
+
+def _guard_inputs(number: int, info: LpRecord | None) -> GuardSettings:
+    """Ways back have a name for each kind of guard: one that was usual for the LP before would stay."""
+    if info is None or not info.is_guarded:
+        return GuardSettings()
+    usual = info.guard
+    of_ways = (f"ways{number}", DEAD_END_HELP) if info.asks_tokens else (f"back{number}", BACK_HELP)
+    with st.container(horizontal=True):
+        about = WAY_HELP if info.asks_tokens else RETRIES_HELP
+        retries = _tries("Retries", usual.retries, f"retries{number}", about)
+        return replace(usual, retries=retries, back=_tries("Steps back", usual.back, *of_ways))
+
+
+def _tries(label: str, usual: int, key: str, about: str) -> int:
+    return int(st.number_input(label, 0, MOST_TRIES, usual, key=key, bind="query-params", help=about))
 
 
 # --- all of it ----------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TypeVar
 
@@ -12,9 +12,19 @@ from engine.errors import one_line
 from engine.figures.queue_words import waiting_words
 from engine.figures.words import capitalised, counted, fixed, percent, signed
 from engine.inspection.sample import Inspected
+from engine.inspection.struck import struck_of
 from engine.inspection.tries import checks_by_block, redrawn_words
 from engine.jobs.lane import LaneWatch
-from engine.questions.live_lanes import is_guarded, seconds_left, share_written, tally, thrown_texts, tokens_a_second
+from engine.questions.live_lanes import (
+    is_guarded,
+    is_shaped,
+    seconds_left,
+    share_written,
+    struck_so_far,
+    tally,
+    thrown_texts,
+    tokens_a_second,
+)
 from engine.text.generated import mode_of
 from pages._kit.atoms import atom_rows, worst_first
 from pages._live import session
@@ -36,6 +46,12 @@ GUARD_HELP = (
     "The guard checks each block as it closes. A block that makes the molecule wrong is thrown away, and the model "
     "draws it again: for a bond length (bonds), an angle (angles), atoms too close (clash), a bent plane (flat) or the "
     "wrong hand or side (stereo). The tokens thrown away are not among those counted above."
+)
+SHAPED_HELP = (
+    "Under shaped a token comes only if it leaves the atom a right place. Struck: likely tokens that leave none. A "
+    "folded corner marks where; hover to see which. Dead end: no token was left, so the text went back to an earlier "
+    "block; in brackets the check that left no place: a bond length (bonds), an angle (angles), atoms too close "
+    "(clash), a plane (flat), a hand or side (stereo). The tokens thrown away are not among those counted above."
 )
 
 
@@ -121,14 +137,17 @@ def counters(lane: Running, shown: int) -> None:
         help=COUNTS_HELP if is_position else f"{COUNTS_HELP} {HYPOTHETICAL_HELP}",
     )
     if is_guarded(watch):
-        redrawn = watch.redrawn
-        reasons = ", ".join(f"{count:,} {check}" for check, count in redrawn.most_common())
-        st.markdown(
-            f"blocks redrawn **{redrawn.total():,}** {'time' if redrawn.total() == 1 else 'times'}"
-            + (f" ({reasons})" if reasons else "")
-            + f" · **{watch.thrown_tokens:,}** tokens thrown away",
-            help=GUARD_HELP,
-        )
+        st.markdown(_guard_words(watch), help=SHAPED_HELP if is_shaped(watch) else GUARD_HELP)
+
+
+def _guard_words(watch: LaneWatch) -> str:
+    """``struck **31** · dead ends **2** (1 bonds, 1 clash) · **45** tokens thrown away``"""
+    redrawn = watch.redrawn
+    reasons = ", ".join(f"{count:,} {check}" for check, count in redrawn.most_common())
+    counts = f"blocks redrawn **{redrawn.total():,}** {'time' if redrawn.total() == 1 else 'times'}"
+    if is_shaped(watch):
+        counts = f"struck **{watch.struck_tokens:,}** · dead ends **{watch.dead_ends:,}**"
+    return counts + (f" ({reasons})" if reasons else "") + f" · **{watch.thrown_tokens:,}** tokens thrown away"
 
 
 def of_tokens(watch: LaneWatch) -> str:
@@ -141,22 +160,25 @@ def of_tokens(watch: LaneWatch) -> str:
 def atoms(lane: Running, shown: int, seen: Inspected | None = None) -> None:
     """The lane's text atom by atom, as it is written; once it is stored, with what is known of it, the worst first."""
     aligned, text = lane.watch.alignment(shown), lane.watch.texts.get(shown)
+    struck = struck_so_far(lane.watch, shown)
     if seen is not None:
-        stored_atoms(seen, key=_key(lane), label=f"Lane {lane.number}")
+        stored_atoms(seen, struck, key=_key(lane), label=f"Lane {lane.number}")
     elif aligned is not None and text is not None:
         elements, is_open = lane.watch.molecule_of(shown).elements, text.answer is None
         tried = checks_by_block((thrown.blocks, thrown.check) for thrown in thrown_texts(lane.watch, shown))
         redrawn = {block: redrawn_words(checks) for block, checks in tried.items()}
         rows = atom_rows(aligned, elements, list(map(asdict, aligned.blocks)), redrawn=redrawn, is_open=is_open)
-        _rows(view_rows(aligned, rows, {}), _key(lane), f"Lane {lane.number}", follow=is_open)
+        _rows(view_rows(aligned, rows, {}, struck=struck), _key(lane), f"Lane {lane.number}", follow=is_open)
 
 
-def stored_atoms(seen: Inspected, *, key: str, label: str) -> None:
+def stored_atoms(seen: Inspected, struck: Mapping[int, str] | None = None, *, key: str, label: str) -> None:
+    """``struck``: by position, where it is known of all tokens; else of kept steps alone."""
+    struck = struck_of(seen, seen.steps) if struck is None else struck
     tried = checks_by_block((thrown.blocks, thrown.check) for thrown in seen.tries)
     redrawn = {block: redrawn_words(checks) for block, checks in tried.items()}
     wrong, elements = wrong_places(seen.sample), seen.molecule.elements
     rows = atom_rows(seen.alignment, elements, seen.blocks, seen.steps, seen.estimates, wrong, redrawn)
-    _rows(view_rows(seen.alignment, worst_first(rows), seen.steps), key, label)
+    _rows(view_rows(seen.alignment, worst_first(rows), seen.steps, struck=struck), key, label)
 
 
 def _rows(rows: list[ViewRow], key: str, label: str, *, follow: bool = False) -> None:

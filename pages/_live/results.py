@@ -12,7 +12,7 @@ from engine.figures.words import UNKNOWN, angstrom, fixed, percent, speed, times
 from engine.inspection.runs import run_facts
 from engine.inspection.sample import Inspected
 from engine.models.loading import sized
-from engine.questions.live_lanes import first_divergence, is_guarded, lane_figures, thrown_texts
+from engine.questions.live_lanes import first_divergence, lane_figures, thrown_texts
 from engine.records import RULE_HELP
 from engine.store.entries import Entry
 from pages._live import session
@@ -29,7 +29,8 @@ from pages._shared.verdict_badges import failed_checks, molecule_badges, still_w
 from pages._shared.words import faults, unbroken, verdict
 
 MOST_FAILED = 3
-OF_GUARD = {"redrawn_blocks", "thrown_tokens"}
+OF_GUARD = {"redrawn_blocks", "dead_ends", "struck_tokens", "thrown_tokens"}
+"""Figures that only lanes with a guard have, some of them one kind of it."""
 
 
 def _with(unit: str, decimals: int) -> Callable[[float | None], str]:
@@ -46,7 +47,9 @@ FIGURES: dict[str, tuple[str, Callable[[Any], str], str]] = {
     "forced_share": ("Forced", percent, "Tokens without a choice"),
     "forward_passes": ("Passes", whole, "Forward passes; forced tokens may need none"),
     "redrawn_blocks": ("Redrawn", whole, "How often the guard found a block wrong"),
-    "thrown_tokens": ("Thrown tokens", whole, "Cost of that; not among the tokens"),
+    "dead_ends": ("Dead ends", whole, "Under shaped: how often no token left a right place, and the text went back"),
+    "struck_tokens": ("Struck", whole, "Under shaped: likely tokens that leave no right place"),
+    "thrown_tokens": ("Thrown tokens", whole, "Cost of blocks redrawn or gone back over; not among the tokens"),
     "samples": ("Samples", whole, ""),
     "passes": ("Passed", whole, RULE_HELP["passed"]),
     "decodes": ("Decodes", whole, RULE_HELP["decodes"]),
@@ -164,11 +167,10 @@ def _table(lanes: list[Running], entries: Mapping[str, Entry]) -> None:
     stored = [entries.get(lane.run_id or "") for lane in lanes]
     of_runs = [None if entry is None else entry.row for entry in stored]
     figures = lane_figures([(lane.watch, row) for lane, row in zip(lanes, of_runs, strict=True)])
-    has_guard = any(is_guarded(lane.watch) for lane in lanes)
     rows = [
         {"Figure": label, **{lane.title: form(of[name]) for lane, of in zip(lanes, figures, strict=True)}, "": about}
         for name, (label, form, about) in FIGURES.items()
-        if has_guard or name not in OF_GUARD
+        if name not in OF_GUARD or any(of[name] is not None for of in figures)
     ]
     text = st.column_config.TextColumn
     columns = {lane.title: text(width=110, alignment="right") for lane in lanes}

@@ -96,9 +96,9 @@ def _try(thrown: ThrownText, descriptors: Sequence[str]) -> str:
 
 
 def still_wrong(wrong: Sequence[tuple[str, Sequence[int]]]) -> None:
-    """Checks, with their atoms, that the guard left failing in the sample, since nothing more might be tried."""
+    """Checks, with their atoms, that a guard left failing in the sample, since nothing more might be tried."""
     if not wrong:
         return
     parts = [f"{check} (atoms {listed([str(atom) for atom in sorted(atoms)])})" for check, atoms in wrong]
     parts[MOST_UNMENDED:] = [f"{len(wrong) - MOST_UNMENDED} more"] if len(wrong) > MOST_UNMENDED else []
-    st.caption(f":material/build_circle: Still wrong after all tries of the guard: {escaped(listed(parts))}.")
+    st.caption(f":material/build_circle: Still wrong after all tries: {escaped(listed(parts))}.")

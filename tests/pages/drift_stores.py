@@ -57,6 +57,25 @@ def add_bare(store: Store, sample_ids: Sequence[int] = (0, 1)) -> str:
     return BARE
 
 
+SHAPED, STRUCK_AT = "shaped-run", 9
+
+
+def add_shaped(store: Store) -> str:
+    """Two answers of a demo run, as if ``shaped`` had written them: one with dead ends, one without."""
+    samples, blocks, steps = _rows_of(EXACT, (0, 1), "samples", "blocks", "steps")
+    minus, seven = (load_tokenizer("qwen3").encode(text)[0] for text in ("-", "7"))
+    figures = {"redrawn_blocks": 0, "dead_ends": 0, "struck_tokens": 0, "unmended": []}
+    wrong = [{"check": "bonds", "atoms": [2, 4], "detail": ""}]
+    at_dead_ends = {"redrawn_blocks": 1, "dead_ends": 2, "struck_tokens": 31, "unmended": wrong}
+    samples = [row | figures | (at_dead_ends if row["sample_id"] == 1 else {}) for row in samples]
+    for step in steps:
+        if (step["sample_id"], step["pos"]) == (1, STRUCK_AT):
+            step["struck"] = [minus, seven]
+    about: dict[str, Any] = {"model_alias": "demo-qwen", "model_step": "final", "tokenizer": "qwen3", "lp": "shaped"}
+    write_run(store, SHAPED, samples, blocks, steps, **about)
+    return SHAPED
+
+
 def _rows_of(run_id: str, sample_ids: Sequence[int], *tables: str) -> list[list[dict[str, Any]]]:
     """What these tables have of a demo run's samples."""
     names = {"run": run_id, "samples": list(sample_ids)}

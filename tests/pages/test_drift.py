@@ -14,6 +14,7 @@ from streamlit.testing.v1 import AppTest
 from engine.figures.words import angstrom
 from engine.inspection.molecules import sample_table
 from engine.inspection.sample import inspect_sample
+from engine.inspection.struck import struck_of
 from engine.store.entries import Entry
 from engine.store.reports.importing import import_report
 from engine.store.store import Store, temporary_files
@@ -31,12 +32,15 @@ from tests.pages.drift_stores import (
     BARE,
     CUT,
     EXACT,
+    SHAPED,
+    STRUCK_AT,
     WITH_JUNK,
     WITH_STEPS,
     WORST,
     add_bare,
     add_hostile,
     add_imported,
+    add_shaped,
     with_demo,
 )
 from tests.service_harness import ended
@@ -278,6 +282,21 @@ def test_tries_of_a_guard_stand_one_under_the_other() -> None:
     app = opened(run=GUARDED, sample="8", order="Most drawn anew")
     assert table(app, "redrawn_blocks")["redrawn_blocks"].is_monotonic_decreasing
     assert "bonds (atoms 8 and 10)" in words(app)
+
+
+def test_a_shaped_answer_tells_its_dead_ends_and_marks_what_was_struck(own: Store) -> None:
+    add_shaped(own)
+    app = opened(run=SHAPED, order="Most dead ends")
+    rows = molecules_of(app)
+    assert list(rows["dead_ends"]) == [2, 0] and list(rows["sample_id"]) == [1, 0] and "redrawn_blocks" not in rows
+    said = words(app)
+    assert "badge[2 dead ends, went back once, 31 tokens struck]" in said
+    assert "Still wrong after all tries: bonds (atoms 2 and 4)." in said
+    inspection = inspect_sample(own, SHAPED, 1)
+    assert struck_of(inspection, inspection.steps).keys() == {STRUCK_AT}
+    assert strip(app).count("struck here: `-`, `7`") == 1
+    assert "badge[0 dead ends, 0 tokens struck]" in words(opened(run=SHAPED, sample="0"))
+    assert "struck here" not in strip(opened(run=SHAPED, sample="0"))
 
 
 MISREAD, MISREAD_ANG, REFUSED = 30, 9.1269, 3  # what the group's reader misreads most, and what it refuses

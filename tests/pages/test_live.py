@@ -175,6 +175,35 @@ def test_a_guarded_lane_says_what_was_drawn_anew(live: Live, monkeypatch: pytest
     assert "&lt;img" in shown_try and "\u202e" not in shown_try
 
 
+def test_a_shaped_lane_marks_where_tokens_were_struck(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, Any] = {}
+    monkeypatch.setattr(live_lanes, "atom_view", lambda rows, **more: seen.update({more["key"]: rows}))
+    app = generated(live, lp1="shaped", lp2="guarded", lp3="—", ways1="2")
+    assert not app.error and "**1 · shaped · back 2**" in words(app) and "**2 · guarded**" in words(app)
+    watch = app.session_state["live_lanes"][0].watch
+    struck = sum(map(len, watch.texts[0].struck.values()))
+    rows, said = figures(app), words(app)
+    assert rows["Struck"] == [str(struck), "–"] and rows["Dead ends"] == [str(watch.dead_ends), "–"]
+    assert rows["Redrawn"][0] == "–" != rows["Redrawn"][1] and "–" not in rows["Thrown tokens"]
+    assert f"struck **{struck}** · dead ends **{watch.dead_ends}**" in said and struck > 0
+    tokens = [token for row in seen["lane_1"] for token in row.tokens]
+    marked = {token.column for token in tokens if "x" in token.marks}
+    aligned = watch.alignment(0)
+    assert marked == {column for column, row in enumerate(aligned.rows) if row.pos in watch.texts[0].struck}
+    assert all(token.struck.startswith("struck here: `") for token in tokens if token.column in marked)
+    assert not any("x" in token.marks or token.struck for row in seen["lane_2"] for token in row.tokens)
+
+
+def test_a_shaped_lane_is_offered_with_its_own_settings(live: Live) -> None:
+    app = live(lp1="shaped", lp2="guarded")
+    assert "shaped: exact, and only tokens that leave the atom a right place." in words(app)
+    keys = ("retries1", "ways1", "retries2", "back2")
+    assert [app.number_input(key=key).value for key in keys] == [3, 6, 3, 3]
+    assert not [field for field in app.number_input if field.key in ("back1", "ways2")]
+    app.selectbox(key="lp2").select("shaped").run()
+    assert app.number_input(key="ways2").value == 6, "not what was usual for the LP before"
+
+
 def test_what_fails_in_space_is_marked_and_a_pick_is_of_all_lanes(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: dict[str, Any] = {}
     seen: dict[str, Any] = {}

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from engine.store.store import Store
-from tests.pages.browser import ROOT, Browser, Server, Visit, serve_quietly, shape, shape_words, visit
+from tests.pages.browser import ROOT, Browser, Server, Visit, expect_harmless, serve_quietly, shape, shape_words, visit
 from tests.pages.canvas_clicks import again
 from tests.pages.live_pages import MODEL, small_registry
 
@@ -54,6 +54,17 @@ def point_at(spot: Locator, label: Locator, words: str) -> None:
         spot.hover()
 
     again(at_it, lambda limit_ms: expect(label).to_have_text(re.compile(words), timeout=limit_ms))
+
+
+def test_a_folded_corner_says_on_hover_what_was_struck(browser: Browser, server: Server) -> None:
+    with visit(browser, server, path(lp1="shaped", lp2="—", lp3="—"), width=1440, height=900) as seen:
+        generate(seen)
+        expect(seen.page.get_by_text("Lanes side by side").first).to_be_visible(timeout=PATIENCE_MS)
+        tip = lane(seen, 1).locator(".tip")
+        point_at(lane(seen, 1).locator(".step.struck").first, tip, "struck here: .+ — .+")
+        expect(tip.locator("code").first).to_have_text(re.compile(r"^[-,.<>\d]+"))
+        point_at(lane(seen, 1).locator(".step:not(.struck)").first, tip, "^((?!struck here).)*$")
+        expect_harmless(seen)
 
 
 def test_from_a_click_to_a_kept_run_and_back(browser: Browser, server: Server, folder: Path) -> None:

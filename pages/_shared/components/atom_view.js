@@ -3,7 +3,9 @@
 // token; Enter selects what has the focus, Escape selects nothing.
 
 const UNHEARD_MS = 3000; // how long a click outlives messages that do not know of it
-const CLASSES = { f: "forced", j: "junk", c: "cut", b: "blocked", s: "shifted", r: "rare", n: "unwritten", l: "lost" };
+const CLASSES = {
+  f: "forced", j: "junk", c: "cut", b: "blocked", s: "shifted", r: "rare", n: "unwritten", l: "lost", x: "struck",
+};
 const WORDS = { f: "forced by the LP", j: "junk: not part of the three numbers", c: "the last before the cut" };
 
 export function mount(shell) {
@@ -209,8 +211,7 @@ function make(tag, classes, text = "", children = []) {
 
 function rowElement(row) {
   const ladder = make("div", "ladder", "", row.tokens.map(stepElement));
-  const parts = row.words.split("`"); // what was written is between backticks
-  const said = make("p", "say", "", parts.map((part, place) => (place % 2 ? make("code", "", part) : part)));
+  const said = make("p", "say", "", withCode(row.words));
   const harm = make("div", "harm", "", [make("span", "tag", row.tag), make("span", "off", row.off), make("small", "", row.need)]);
   harm.lastChild.title = "Tokens that its numbers need, of those that the template gives";
   const classes = `row ${row.kind} ${row.is_other ? "other" : ""} ${row.is_quiet ? "quiet" : ""}`;
@@ -220,6 +221,11 @@ function rowElement(row) {
   element.setAttribute("aria-label", [row.name, row.tag || "exact", row.off, row.need].filter(Boolean).join(", "));
   if (row.atom !== null) element.dataset.atom = row.atom;
   return element;
+}
+
+// What was written is between backticks.
+function withCode(words) {
+  return words.split("`").map((part, place) => (place % 2 ? make("code", "", part) : part));
 }
 
 function stepElement(token) {
@@ -238,7 +244,7 @@ function tipLines(token) {
   const lines = [line(make("b", "", token.piece || "nothing written"), `${over}${token.id === null ? "" : ` · id ${token.id}`}`)];
   for (const [mark, words] of Object.entries(WORDS)) if (token.marks.includes(mark) && !(mark === "f" && token.note)) lines.push(line(words));
   if (token.note) lines.push(line(token.note));
-  if (token.lost) lines.push(line(token.lost.replaceAll("`", "")));
+  for (const words of [token.lost, token.struck]) if (words) lines.push(line(...withCode(words)));
   if (token.p_raw !== null) lines.push(line(`before the LP ${share(token.p_raw)}, after ${share(token.p_lp)}`));
   for (const [piece, p, isAllowed] of token.likely) lines.push(line(make(isAllowed ? "span" : "s", "", piece), ` ${share(p)}`));
   return lines;

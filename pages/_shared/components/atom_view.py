@@ -34,7 +34,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 @dataclass(frozen=True, slots=True)
 class Token:
     """``marks``, a letter each: forced, junk, cut, blocked (the LP forbade what the model wanted), shifted against the
-    template, rare for the model, nothing written, lost: behind it no right place is left."""
+    template, rare for the model, nothing written, lost: behind it no right place is left, x: likely ones were struck
+    here."""
 
     column: int
     piece: str
@@ -43,6 +44,7 @@ class Token:
     marks: str = ""
     note: str = ""
     lost: str = ""  # how its atom lost its place with it
+    struck: str = ""  # what may not come here, and why
     p_raw: float | None = None
     p_lp: float | None = None
     likely: tuple[tuple[str, float | None, bool], ...] = ()  # piece, probability, whether the LP allows it
@@ -68,11 +70,13 @@ def view_rows(
     steps: Mapping[int, Mapping[str, Any]],
     other: str = "",
     lost: Mapping[int | None, str] = {},
+    struck: Mapping[int, str] = {},
 ) -> list[ViewRow]:
-    """``other`` names the run that these rows are of where they are shown under another's; ``lost``: by position, how a
-    token lost its atom's place. Without an alignment a block is one piece of text."""
+    """``other`` names the run that these rows are of where they are shown under another's. By position, ``lost``: how a
+    token lost its atom's place; ``struck``: which ones may not come there. Without an alignment a block is one piece of
+    text."""
     columns = range(0 if alignment is None else len(alignment.rows))
-    tokens = [] if alignment is None else [_token(column, alignment, steps, lost) for column in columns]
+    tokens = [] if alignment is None else [_token(column, alignment, steps, lost, struck) for column in columns]
     return [
         ViewRow(
             tokens=tuple(tokens[column] for column in row.columns) or (Token(index, visible(f"<{row.text}>")),),
@@ -91,10 +95,15 @@ def view_rows(
 
 
 def _token(
-    column: int, alignment: Alignment, steps: Mapping[int, Mapping[str, Any]], lost: Mapping[int | None, str]
+    column: int,
+    alignment: Alignment,
+    steps: Mapping[int, Mapping[str, Any]],
+    lost: Mapping[int | None, str],
+    struck: Mapping[int, str],
 ) -> Token:
     row = alignment.rows[column]
-    step = steps.get(-1 if row.pos is None else row.pos) or {}
+    pos = -1 if row.pos is None else row.pos
+    step, struck_here = steps.get(pos) or {}, struck.get(pos, "")
     top = [(visible(item.get("piece", "")), item["p_raw"], bool(item["allowed"])) for item in step.get("top_k") or ()]
     p_raw = step.get("p_raw")
     marks = {
@@ -106,6 +115,7 @@ def _token(
         "r": p_raw is not None and p_raw < 0.01,
         "n": row.pos is None,
         "l": row.pos in lost,
+        "x": bool(struck_here),
     }
     return Token(
         column,
@@ -115,6 +125,7 @@ def _token(
         "".join(mark for mark, is_so in marks.items() if is_so),
         visible(step.get("rule") or "", 120, blanks=False),
         visible(lost.get(row.pos, ""), 400, blanks=False),
+        visible(struck_here, 400, blanks=False),
         p_raw,
         step.get("p_lp"),
         tuple(top[:MOST_LIKELY]),

@@ -11,7 +11,7 @@ from engine.chem.conformers import reference_conformers
 from engine.chem.frame import add_conformer
 from engine.chem.molecule_sets import load_molecule_set
 from engine.chem.smiles import parse_smiles
-from engine.chem.stereo import StereoVerdict, judge_stereo
+from engine.chem.stereo import StereoVerdict, judge_stereo, stereo_goals
 from engine.errors import GraphMismatchError
 from tests.support import sized
 
@@ -137,3 +137,18 @@ def test_right_conformers_pass_and_mirrored_ones_are_caught() -> None:
                     assert judge_stereo(mol, moved(heavy, MIRROR)).right is False, entry.smiles
                     chiral += 1
     assert judged_right > CONFORMERS * MOLECULES / 2 and chiral > MOLECULES / 3
+
+
+def test_a_centre_within_its_neighbours_spans_all_four_corners_and_one_outside_does_not() -> None:
+    """RDKit takes the second for the mirror image, though the four neighbours lie as they should."""
+    mol = Chem.MolFromSmiles("N[C@](C)(O)F")
+    whole = Chem.AddHs(mol)
+    rdDistGeom.EmbedMolecule(whole, randomSeed=2)
+    positions = Chem.RemoveHs(whole).GetConformer().GetPositions()
+    (goal,) = stereo_goals(mol)
+    spanned = positions[None, list(goal.spanned_by)]
+    assert goal.least_corner(spanned)[0] > 0.4
+
+    outside = spanned.copy()
+    outside[:, 0] += 1.3 * (outside[:, 1] + outside[:, 2] + outside[:, 3] - 3 * outside[:, 0]) / 3
+    assert goal.least_corner(outside)[0] < 0.1

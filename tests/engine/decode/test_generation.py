@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 from tokenizers import processors
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
+from engine.chem.conformers import reference_conformers
 from engine.chem.geometry import pair_bounds
 from engine.chem.molecule_sets import load_run_set
 from engine.chem.smiles import parse_smiles
@@ -27,6 +28,7 @@ from engine.models.registry import entry_of_folder, load_registry
 from engine.models.shipped import HEAD, ROWS, VOCAB_ROWS, WEIGHTS
 from engine.records import TRIMMED4, NumberFormat
 from engine.text.tokenizers import load_tokenizer
+from tests.engine.chem.posebusters_beside import bust, poses
 from tests.engine.decode.reference import made
 from tests.small_models import small_folder, write_registry
 from tests.support import of_soak
@@ -88,6 +90,20 @@ def test_a_molecule_without_bounds_is_written_as_under_exact_and_said_to_be(
     assert [sample.token_ids for sample in samples[:2]] == [sample.token_ids for sample in exact.run()[:2]]
     no_bounds = "was written as under exact, without a guard: distance geometry has no bounds for the molecule"
     assert generation.counters.notes == [f"CC=O {no_bounds}", f"CCO {no_bounds}"]
+
+
+@pytest.mark.parametrize("lp", ["guarded", "shaped"])
+def test_molecules_that_no_conformer_saves_are_named(loaded: LoadedModel, lp: str) -> None:
+    molecules = [parse_smiles(smiles) for smiles in ("CC.CO", "[CH2]C", "CC=O")]
+    engine = poses()
+    passes = [all(bust(engine, reference_conformers(molecule, 1)).values()) for molecule in molecules]
+    assert passes == [False, False, True]
+    generation = Generation(loaded, molecules, Plan(lp, form=FORM))
+    parts, radical = generation.counters.notes
+    end = f"PoseBusters passes no conformer of it; {lp} acts all the same"
+    assert parts == f"CC.CO has 2 parts without a bond between them: {end}"
+    assert radical == f"[CH2]C has unpaired electrons: {end}"
+    assert all(sample.guarding is not None for sample in generation.run())
 
 
 def test_a_guard_of_greedy_sampling_throws_nothing_away_and_says_so(loaded: LoadedModel) -> None:

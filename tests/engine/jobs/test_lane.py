@@ -15,10 +15,12 @@ from engine.chem.guard import WrongPlace
 from engine.chem.smiles import parse_smiles
 from engine.decode.generation import Generation
 from engine.decode.plan import Plan
-from engine.decode.samples import Reader
-from engine.decode.steps import Back, Counters, Event, Step, Stop
+from engine.decode.samples import Guarding, Reader
+from engine.decode.steps import Back, Counters, Event, Shaping, Step, Stop
 from engine.errors import ConstraintError
 from engine.inspection import conformers
+from engine.inspection.sample import inspect_sample
+from engine.inspection.struck import struck_of
 from engine.jobs.lane import MOST_MOLECULES, LaneWatch, lane_work
 from engine.jobs.plan import ModelChoice, RunPlan
 from engine.jobs.run import GroupWork
@@ -48,7 +50,7 @@ def run(service: Service, watch: LaneWatch, store: Path) -> Job[None]:
     return job
 
 
-@pytest.mark.parametrize("lp", ["group-v2.1", "guarded"])
+@pytest.mark.parametrize("lp", ["group-v2.1", "guarded", "shaped"])
 def test_the_state_holds_every_token_of_the_run_that_it_leaves(
     service: Service, folder: Path, tmp_path: Path, lp: str
 ) -> None:
@@ -78,6 +80,13 @@ def test_the_state_holds_every_token_of_the_run_that_it_leaves(
             sample: [(attempt.back, tuple(step.token_id for step in attempt.steps)) for attempt in tries]
             for sample, tries in thrown.items()
         }
+    if lp == "shaped":
+        (sums,) = store.rows("SELECT sum(dead_ends) AS dead_ends, sum(struck_tokens) AS struck_tokens FROM samples")
+        assert {name: getattr(watch, name) for name in sums} == sums and sums["struck_tokens"] > 0
+        kept = store.rows("SELECT pos, struck FROM steps WHERE len(struck) > 0")
+        assert {row["pos"]: tuple(row["struck"]) for row in kept} == watch.texts[0].struck != {}
+        seen = inspect_sample(store, watch.run_id, 0)
+        assert struck_of(seen, seen.steps) == live_lanes.struck_so_far(watch, 0)
     plain = Generation(loaded(folder), molecules(2), watch.plan.plan).run()
     assert [row["token_ids"] for row in rows] == [list(sample.token_ids) for sample in plain]
 
@@ -161,12 +170,14 @@ class Written(LaneWatch):
         self.reader = Reader(tokenizer, lp_record(row["lp"]).name, row["placeholder"] or "", TRIMMED4)
         self.template_tokens = [len(row["token_ids"])] * copies
         self.generation: Any = SimpleNamespace(counters=Counters(), samples=[])
+        self.struck: dict[int, tuple[int, ...]] = {}  # by position, of what is written
 
     def write(self, start: int, stop: int, sample: int = 0, seconds: float = 0.0) -> None:
         counters = self.generation.counters
         for pos, (id_, forced) in enumerate(zip(self.row["token_ids"], self.row["forced"], strict=True)):
             if start <= pos < stop:
-                self.take(self.generation, counters.count(Step(sample, pos, id_, forced)), seconds)
+                shaping = Shaping(self.struck[pos], -1.0, -1.0, -1.0, 0.0) if pos in self.struck else None
+                self.take(self.generation, counters.count(Step(sample, pos, id_, forced, None, shaping)), seconds)
 
     def back(self, *event: Any) -> None:
         counters, back = self.generation.counters, Back(*event)
@@ -231,6 +242,27 @@ def test_what_a_guard_throws_away_is_kept_beside_the_text(rows: Rows) -> None:
     assert watch.thrown_tokens == sum(map(len, thrown)) + block_of[2] - block_of[1]
     assert live_lanes.lane_figures([(watch, None)])[0]["redrawn_blocks"] == 3
     assert live_lanes.lane_figures([(Written(rows["exact"]), None)])[0]["redrawn_blocks"] is None
+
+
+def test_what_was_struck_goes_with_the_tokens_that_go(rows: Rows) -> None:
+    row = rows["exact"] | {"lp": "shaped"}
+    watch, block_of = Written(row), starts_of_blocks(row)
+    tokenizer = load_tokenizer(row["tokenizer"])
+    minus, seven = (tokenizer.encode(text)[0] for text in ("-", "7"))
+    watch.struck = {block_of[2]: (minus,), block_of[3] - 1: (seven, minus)}
+    watch.write(0, block_of[3])
+    before = live_lanes.struck_so_far(watch, 0)
+    assert before.keys() == {block_of[2], block_of[3] - 1}
+    assert before[block_of[2]].startswith("struck here: `-` — ")
+    assert before[block_of[3] - 1].startswith("struck here: `7`, `-` — ")
+    watch.back(0, block_of[3] - 1, 2, (WrongPlace("angles", (2, 0)),))
+    assert watch.texts[0].struck == {block_of[2]: (minus,)}
+    assert live_lanes.struck_so_far(watch, 0).keys() == {block_of[2]}
+    (figures,) = live_lanes.lane_figures([(watch, None)])
+    assert [figures[name] for name in ("dead_ends", "struck_tokens", "redrawn_blocks")] == [1, 1, None]
+    answer: Any = SimpleNamespace(guarding=Guarding(unmended=(WrongPlace("bonds", (2, 1)),)))
+    watch.texts[0].answer = answer  # one more, which was not left
+    assert watch.dead_ends == 2
 
 
 def starts_of_blocks(row: dict[str, Any]) -> list[int]:

@@ -66,10 +66,10 @@ def test_what_is_built_of_right_places_is_right(smiles: str) -> None:
         positions = np.zeros((places.atoms, 3))
         for checks in places.checks:
             for tolerance in range(len(TOLERANCES)) if len(checks.others) else ():
-                found, _, _ = find(Atoms([(checks, positions, tolerance)]), Boxes.everywhere(1), 128)
+                found, _, box = find(Atoms([(checks, positions, tolerance)]), Boxes.everywhere(1), 128)
                 until = min(checks.atom + 3, places.atoms - 1)
                 if len(found) and until > checks.atom:
-                    found = found[continuing(places, checks.atom, positions, found, until)]
+                    found = found[continuing(places, checks.atom, positions, found, box, until)]
                 if len(found):
                     positions[checks.atom] = found[draws.integers(len(found))]
                     break
@@ -97,3 +97,9 @@ def test_a_place_may_be_moved_as_far_as_it_says() -> None:
             before = positions[checks.others]
             distances = np.linalg.norm(before - moved, axis=1)
             assert (distances >= checks.lower[1] - 1e-9).all() and (distances <= checks.upper[1] + 1e-9).all()
+
+
+def test_how_far_is_asked_ahead_is_the_last_atom_of_the_open_rings() -> None:
+    """Of a chain, of two rings with a bond between, and of two that share a bond."""
+    ends = [MoleculePlaces(parse_written(smiles).mol).ring_ends for smiles in ("CCO", "C1CC1C1CC1", "C1CC2CC2C1")]
+    assert ends == [[0, 1, 2], [2, 2, 2, 5, 5, 5], [5, 5, 5, 5, 5, 5]]

@@ -75,3 +75,22 @@ def test_what_is_left_of_a_one_depends_on_the_tokenizer() -> None:
         column = columns.index(ids.digits[0][1])
         left[name] = [(a, round(b, 4)) for a, b in zip(low[column], high[column], strict=True) if not np.isnan(a)]
     assert left == {"qwen3": [(1, 1.9999), (10, 19.9999), (100, 199.9999)], "llama3": [(1, 1.9999)]}
+
+
+@pytest.mark.parametrize("name", ["qwen3", "llama3"])
+def test_a_minus_never_leaves_zero(name: str) -> None:
+    """No number is written as ``-0.0000``: a minus leaves what is below zero by one unit or more."""
+    tokenizer = load_tokenizer(name)
+    ids = number_ids(tokenizer)
+    numbers = number_automaton(ids, FIXED4, tokenizer.vocab_size)
+    columns = np.union1d(numbers.automaton.live, [ids.minus]).tolist()
+    leaves = Leaves(numbers, ids, columns, FIXED4)
+    column, kinds = columns.index(ids.minus), numbers.automaton.classes[columns].astype(np.int64)
+    kinds[column] = len(numbers.kinds) - 1
+    _low, high = leaves.of(numbers.starts["x"], kinds, 0)
+    assert high[column][0] == -leaves.unit
+
+    zero = columns.index(ids.digits[0][0])
+    node = int(numbers.automaton.goto[numbers.starts["x"], kinds[column]])
+    _low, high = leaves.of(node, kinds, 0)
+    assert high[zero][0] == -leaves.unit

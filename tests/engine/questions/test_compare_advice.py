@@ -11,7 +11,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from engine.errors import DriftscopeError
-from engine.lp_records import GuardSettings
+from engine.lp_records import GuardSettings, lp_record
 from engine.paths import ROOT
 from engine.questions import ask
 from engine.store.store import Store
@@ -88,6 +88,33 @@ def test_a_guards_cost_is_in_its_seconds_and_only_the_usual_guard_counts(store: 
     assert advice["left_out"] == ["1 run of guarded with non-default parameters"]
 
 
+def test_shaped_is_a_candidate_by_its_own_usual_settings_and_named_where_it_was_never_tried(store: Store) -> None:
+    add(store, "exact", 0.2, usable=COUNT // 2)
+    add(store, "guarded", 0.4, usable=2 * COUNT // 3, thrown_tokens=0, guard=json.dumps(asdict(GuardSettings())))
+    advice = advised(store)
+    assert advice["verdict"] == "none fits" and advice["cheapest"] == "exact"
+    assert advice["sentence"].endswith("shaped is not measured: it strikes tokens that make a molecule wrong.")
+    assert any("run" in command and "--lp shaped" in command for command in advice["commands"])
+    usual = json.dumps(asdict(lp_record("shaped").guard))
+    add(
+        store,
+        "shaped",
+        0.1,
+        usable=COUNT,
+        thrown_tokens=0,
+        guard=json.dumps(asdict(GuardSettings())),
+        run_id="as-guarded",
+    )
+    add(
+        store, "shaped", 1.0, usable=COUNT, thrown_tokens=COUNT, guard=usual, dead_ends=3, struck_tokens=9, run_id="own"
+    )
+    advice = advised(store)
+    assert (advice["lp"], advice["of"]["shaped"]["run_id"]) == ("shaped", "own")
+    assert advice["of"]["shaped"]["thrown_share"] == pytest.approx(1 / 11)
+    assert "shaped is not measured" not in advice["sentence"] and "shaped" not in advice["missing"]
+    assert advice["left_out"] == ["1 run of shaped with non-default parameters"]
+
+
 def test_what_hangs_on_the_molecules_is_a_tie(store: Store) -> None:
     """A fifth cheaper on the mean, and that by three molecules."""
     add(store, "truncating", [30.0 if number < 3 else 1.0 for number in range(COUNT)])
@@ -113,7 +140,7 @@ def test_one_lp_or_few_molecules_tell_nothing_and_few_answers_leave_the_rate_ope
     add(store, "none", 1.0, smiles=MANY[:5])
     advice = advised(store)
     assert advice["verdict"] == "too little"
-    assert advice["missing"] == ["group-v2.1", "group-v4.3", "truncating", "exact", "guarded"]
+    assert advice["missing"] == ["group-v2.1", "group-v4.3", "truncating", "exact", "guarded", "shaped"]
     add(store, "exact", 0.1, smiles=MANY[:5])
     advice = advised(store)
     assert advice["verdict"] == "too little" and advice["of"]["exact"]["seconds_a_clean"]["low"] is None
@@ -203,7 +230,7 @@ def test_what_cannot_be_advised_says_what_to_do(store: Store, model: str, option
 
 def test_commands_for_what_is_missing(store: Store) -> None:
     assert advised(DEMO_STORE, "demo-qwen", probe=8)["commands"] == [
-        "python -m engine run --model demo-qwen:final --lp truncating --sample-size 64 --device cpu",
+        "python -m engine run --model demo-qwen:final --lp truncating --lp shaped --sample-size 64 --device cpu",
         "python -m engine advise --model demo-qwen:final --probe 8 --device cpu",
     ]
     add(store, "none", 1.0, model_alias="demo-qwen", model_step="final", batch_size=8, sampling="greedy")

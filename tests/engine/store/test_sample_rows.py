@@ -271,5 +271,7 @@ def test_steps_come_out_as_they_went_in(tmp_path: Path) -> None:
         "ln_p_tempered": None,
         "ln_mass": None,
         "ln_q": -math.inf,
+        "ln_share": None,
+        "struck": None,
     }
     assert (second["block"], second["p_raw"], second["top_k"]) == (0, None, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import duckdb
@@ -12,10 +13,11 @@ import pytest
 from engine.errors import StoreError
 from engine.store import views
 from engine.store.columns import Table
-from engine.store.schema import KINDS, RUN, SAMPLES
-from engine.store.store import Store
+from engine.store.schema import KINDS, RUN, SAMPLES, STEPS
+from engine.store.store import DEMO, Store
 from engine.store.views import connect, datasets
 from tests.crafted import craft, craft_sheet
+from tests.engine.inspection.made import demo_run
 from tests.engine.store.stored_runs import named, store_at, written
 
 ALL = [table for kind in KINDS for table in (kind.main, *kind.tables)]
@@ -60,6 +62,17 @@ def test_pyarrow_sees_the_same_rows(store: Store) -> None:
         assert rows.schema.names == list(table.names)
         order = [(name, "ascending") for name in (table.names[0], *table.order)]
         assert rows.sort_by(order).to_pylist() == store.table(f"SELECT * FROM {table.name}").sort_by(order).to_pylist()
+
+
+def test_a_run_of_the_demo_store_is_read_next_to_one_of_today(tmp_path: Path) -> None:
+    """A column that came without a new version would be missing in one of two files that are read as one."""
+    run_id = demo_run("qwen", "exact")
+    shutil.copytree(DEMO / f"runs/run_id={run_id}", tmp_path / f"runs/run_id={run_id}")
+    store = store_at(tmp_path)
+    written(store.home, "today", steps=True)
+    for table in (SAMPLES, STEPS):
+        rows = store.rows(f"SELECT * FROM {table.name}")
+        assert {row["run_id"] for row in rows} == {run_id, "today"}
 
 
 def test_a_connection_has_the_tables_that_its_query_names_and_nothing_else() -> None:

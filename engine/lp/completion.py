@@ -1,0 +1,167 @@
+"""Whole ways to go on: places for all atoms up to a later one, right together, given those that stand.
+
+They are found as distance geometry does it: the atoms are thrown about those that stand, in four dimensions, and pulled
+until the distances are within their bounds, planes flat and hands right; meanwhile the fourth dimension is pressed
+flat. What comes out is asked atom by atom by the checks of `places`. That no way is found does not mean that there is
+none.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.chem.frame import Array
+from engine.chem.geometry import Indices
+from engine.chem.stereo import StereoGoal
+from engine.lp.places import OTHER, TOLERANCES, MoleculePlaces, is_right_at
+
+COUNT, STEPS, AGAIN, FLATTENED_FROM = 12, 220, 80, 0.4
+"""Ways that are tried, steps of the pulling, steps for ways that were right before, and the share of them from which on
+the fourth dimension is pressed hard."""
+RATE, DECAY, MOMENTUM, SMALL = 0.12, 0.97, (0.9, 0.95), 1e-9
+"""Of Adam; the rate falls in the last half."""
+SPREAD_ANG, LOOSE_ANG = 1.5, 0.15
+"""How far atoms are thrown about the one that they are bonded to, and about a way that was right before."""
+HAND, TURN, FLAT, PRESSED = 1.2, 0.2, 0.5, (0.05, 1.0)
+"""Least volume of a hand in cubic angstrom, and weights of hands, of planes and of the fourth dimension."""
+MARGIN = 0.6
+"""Of a tolerance: so much of it is used while atoms are pulled."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Pulled:
+    """The bounds of all pairs [atoms, atoms], minus infinity and infinity where there are none."""
+
+    lower: Array
+    upper: Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Hands:
+    """Centres, each by three neighbours about a base: the fourth one, or the centre itself where it has three."""
+
+    bases: Indices  # [hands]
+    others: Indices  # [hands, 3]
+    signs: Array  # [hands]
+
+    @classmethod
+    def of(cls, goals: Sequence[StereoGoal]) -> _Hands:
+        spanned_by = [goal.spanned_by for goal in goals]
+        bases = [atoms[-1] if len(atoms) == 5 else atoms[0] for atoms in spanned_by]
+        others = np.array([atoms[1:4] for atoms in spanned_by], dtype=np.int64).reshape(-1, 3)
+        return cls(np.array(bases, dtype=np.int64), others, np.array([goal.sign for goal in goals]))
+
+
+class Completion:
+    """Of one molecule."""
+
+    def __init__(self, places: MoleculePlaces) -> None:
+        self.places = places
+        self._parents = [int(checks.others[checks.parent]) if checks.parent >= 0 else -1 for checks in places.checks]
+
+    @functools.cached_property
+    def _pulled(self) -> _Pulled:
+        count, step = self.places.atoms, TOLERANCES[1]
+        lower, upper = np.full((count, count), -np.inf), np.full((count, count), np.inf)
+        for checks in self.places.checks:
+            near = np.where(checks.apart == OTHER, step.clash, step.bonded) * MARGIN
+            far = np.where(checks.apart == OTHER, 0.0, step.bonded) * MARGIN
+            lower[checks.atom, checks.others] = checks.bounds[0] * (1 - near)
+            upper[checks.atom, checks.others] = checks.bounds[1] * (1 + far)
+        return _Pulled(np.maximum(lower, lower.T), np.minimum(upper, upper.T))
+
+    def ways(self, placed: Array, atom: int, until: int, before: Array | None = None) -> Array:
+        """Right places of the atoms from one to another: [ways, atoms, 3].
+
+        ``placed`` [atoms, 3]: those before stand there; ``before``: ways that were right when the atom before stood
+        elsewhere, which are pulled right again.
+        """
+        draws = np.random.default_rng((atom, until))
+        points, steps = self._thrown(placed, atom, until, draws), STEPS
+        if before is not None:
+            points[: len(before), :, :3], points[: len(before), :, 3] = before, 0.0
+            near = before[np.arange(COUNT - len(before)) % len(before)]
+            points[len(before) :, :, :3] = near + draws.normal(0, LOOSE_ANG, near.shape)
+            points[len(before) :, :, 3] *= LOOSE_ANG
+            steps = AGAIN
+        found = self._pull(points, placed[:atom], atom, until, steps)
+        states = np.repeat(placed[None], COUNT, axis=0)
+        states[:, atom : until + 1] = found
+        is_right = np.ones(COUNT, dtype=bool)
+        for checks in self.places.checks[atom : until + 1]:
+            if len(checks.others) and is_right.any():
+                is_right[is_right] = is_right_at(checks, states[is_right], len(TOLERANCES) - 1)
+        return found[is_right]
+
+    def _thrown(self, placed: Array, atom: int, until: int, draws: np.random.Generator) -> Array:
+        """[COUNT, atoms, 4] each near the atom that it is bonded to."""
+        points = draws.normal(0, SPREAD_ANG, (COUNT, until + 1 - atom, 4))
+        for index in range(until + 1 - atom):
+            parent = self._parents[atom + index]
+            if parent >= atom:
+                points[:, index] += points[:, parent - atom]
+            elif parent >= 0:
+                points[:, index, :3] += placed[parent]
+            elif atom:
+                points[:, index, :3] += placed[:atom].mean(axis=0)
+        return points
+
+    def _pull(self, points: Array, fixed: Array, atom: int, until: int, steps: int) -> Array:
+        rows = slice(atom, until + 1)
+        pulled, moment, spread = self._pulled, np.zeros_like(points), np.zeros_like(points)
+        lower, upper = pulled.lower[rows, : until + 1], pulled.upper[rows, : until + 1]
+        fixed = np.concatenate([fixed, np.zeros((len(fixed), 1))], axis=1)
+        stands = np.broadcast_to(fixed, (len(points), *fixed.shape))
+        hands = _Hands.of([goal for checks in self.places.checks[rows] for goal in checks.goals if not goal.is_bond])
+        planes = [(*p, c.atom) for c in self.places.checks[rows] for is_ring, p in c.planes if not is_ring]
+        for step in range(steps):
+            is_late = step > FLATTENED_FROM * steps
+            everything = np.concatenate([stands, points], axis=1)  # [K, n, 4]
+            off = points[:, :, None] - everything[:, None]  # [K, m, n, 4]
+            distances = np.sqrt(np.einsum("kmnd,kmnd->kmn", off, off)) + SMALL
+            pull = np.maximum(lower - distances, 0) - np.maximum(distances - upper, 0)
+            force = np.einsum("kmn,kmnd->kmd", pull / distances, off)
+            force[:, :, 3] -= PRESSED[is_late] * points[:, :, 3]
+            if len(hands.bases):
+                _turn(force, everything, hands, atom)
+            if is_late:
+                for plane in planes:
+                    _flatten(force, everything, plane, atom)
+            moment = MOMENTUM[0] * moment + (1 - MOMENTUM[0]) * force
+            spread = MOMENTUM[1] * spread + (1 - MOMENTUM[1]) * force**2
+            rate = RATE * DECAY ** max(0, step - steps // 2)
+            points = points + rate * moment / (np.sqrt(spread) + 1e-3)
+        return points[:, :, :3]
+
+
+def _turn(force: Array, points: Array, hands: _Hands, first: int) -> None:
+    """Push the neighbours of centres to the side of their hand."""
+    arms = points[:, hands.others, :3] - points[:, hands.bases, None, :3]  # [K, hands, 3 arms, 3]
+    pushes = np.stack([_cross(arms[:, :, n - 2], arms[:, :, n - 1]) for n in range(3)], axis=2)
+    volumes = hands.signs * np.einsum("khd,khd->kh", arms[:, :, 0], pushes[:, :, 0])
+    pushes *= (TURN * hands.signs * np.maximum(HAND - volumes, 0))[:, :, None, None]
+    for hand, (base, others) in enumerate(zip(hands.bases.tolist(), hands.others.tolist(), strict=True)):
+        for arm, other in enumerate(others):
+            if other >= first:
+                force[:, other - first, :3] += pushes[:, hand, arm]
+        if base >= first:
+            force[:, base - first, :3] -= pushes[:, hand].sum(axis=1)
+
+
+def _cross(left: Array, right: Array) -> Array:
+    """Of vectors [any, 3]; numpy's own takes several times as long for few."""
+    return np.asarray(left[..., [1, 2, 0]] * right[..., [2, 0, 1]] - left[..., [2, 0, 1]] * right[..., [1, 2, 0]])
+
+
+def _flatten(force: Array, points: Array, atoms: tuple[int, ...], first: int) -> None:
+    group = points[:, list(atoms), :3]
+    centred = group - group.mean(axis=1, keepdims=True)
+    normals = np.linalg.eigh(centred.transpose(0, 2, 1) @ centred)[1][:, :, 0]
+    off = np.einsum("kad,kd->ka", centred, normals)
+    for index, other in enumerate(atoms):
+        if other >= first:
+            force[:, other - first, :3] -= FLAT * off[:, index, None] * normals
