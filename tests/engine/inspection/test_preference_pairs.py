@@ -96,7 +96,7 @@ def test_texts_and_ids_agree_by_the_tokenizer_of_hugging_face(tmp_path: Path, st
     assert seen <= expected and len(seen) == len(lines) == counts.pairs["struck"]
     for sample_id, pos, id_ in expected - seen:
         before = [*cut(prompt_of(written[sample_id]["smiles"])), *written[sample_id]["token_ids"][:pos]]
-        assert cut(hugging_face.decode(before) + hugging_face.decode([id_])) != [*before, id_]
+        assert cut(f"{hugging_face.decode(before)}{hugging_face.decode([id_])}") != [*before, id_]
     assert counts.left_out == {TOKENISES_OTHERWISE: len(expected - seen)}
     assert len(seen) > 500 and len(expected - seen) > (0 if model == "qwen" else 50)
     assert counts.samples == SAMPLES

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -47,7 +48,7 @@ def pairs(tmp_path: Path) -> Path:
     return path
 
 
-def preferring(shipped: Shipped, path: Path, **options: float) -> Preferring:
+def preferring(shipped: Shipped, path: Path, **options: Any) -> Preferring:
     return Preferring(
         shipped, read_texts(path, shipped.live_ids, load_tokenizer("qwen3")), Options(**{"rate": 3e-4, **options})
     )
