@@ -333,25 +333,33 @@ def import_files(
     return read_files(io, progress, RUN, expand(files), read)
 
 
-FORMS = {"report": "json", "generations.pickle": "generations.pickle", "sdf": "sdf"}  # endings of files
+# Endings of files.
+FORMS = {"report": "json", "generations.pickle": "generations.pickle", "sdf": "sdf", "pairs": "pairs.jsonl"}
 
 
 @cli.command(app, "export")
 def export(
     io: cli.Io,
+    progress: cli.Progress,
     names: list[str] | None = cli.words(None, "NAME", "RUN, then FILE (default: RUN and the form)"),
     form: list[str] | None = cli.option(None, f"{', '.join(FORMS)} (report)", "--as", metavar="FORM..."),
     sdf: str | None = cli.option(None, "the same as --as sdf FILE", metavar="FILE"),
+    pairs: str | None = cli.option(None, "the same as --as pairs FILE", metavar="FILE"),
     reader: ReaderName = READER,
     force: bool = cli.option(False, "overwrite an existing file"),
 ) -> int:
-    """a run as a report file (compressed if its name ends in .gz), or its conformers as generations.pickle or SDF"""
-    from engine.inspection.conformers import write_conformers
+    """a run as a report file, its conformers as generations.pickle or SDF, or its preference pairs as JSON lines
+
+    A report and pairs are compressed if the file's name ends in .gz. Pairs are for TRL's DPOTrainer: behind the same
+    prefix, the token that was taken and a likely one that the LP shaped struck (of samples with kept steps), or a right
+    token and the one that lost the molecule (of a run that `lost` has searched).
+    """
     from engine.store.reports.exporting import export_report
 
-    chosen, *more = form or ["sdf" if sdf else "report"]  # --as takes a FILE or RUN that is behind its FORM
-    names = [*(names or []), *more, *([sdf] if sdf else [])]
-    if chosen not in FORMS or not 1 <= len(names) <= 2 or (sdf and chosen != "sdf"):
+    given = {name: file for name, file in (("sdf", sdf), ("pairs", pairs)) if file}
+    chosen, *more = form or [*given, "report"]  # --as takes a FILE or RUN that is behind its FORM
+    names = [*(names or []), *(more if form else ()), *given.values()]
+    if chosen not in FORMS or not 1 <= len(names) <= 2 or given.keys() - {chosen}:
         raise DriftscopeError(f"a run goes to one file, in one form of {', '.join(FORMS)}", "Give RUN and FILE")
     store = io.opened()
     entry = store.entry(names[0])
@@ -363,12 +371,38 @@ def export(
         if CONFORMERS.name in entry.parts:
             raise DriftscopeError(f"{entry.id} has conformers and no texts", "Give --as generations.pickle or sdf")
         export_report(entry, path)
+    elif chosen == "pairs":
+        row |= _write_pairs(io, progress, store, entry, path)
     else:
-        if not store.rows("SELECT 1 FROM samples WHERE run_id = $run LIMIT 1", {"run": entry.id}):
-            raise without_samples(entry, "export")
-        conformers = write_conformers(store, entry.id, path, reader, is_pickle=chosen != "sdf")
-        row |= {"conformers": conformers, "reader": reader}
-    return io.show([row], "file samples conformers reader")
+        row |= _write_conformers(store, entry, path, reader, is_pickle=chosen != "sdf")
+    return io.show([row], "file samples conformers reader pairs struck lost")
+
+
+def _write_conformers(store: Store, entry: Entry, path: Path, reader: ReaderName, *, is_pickle: bool) -> dict[str, Any]:
+    from engine.inspection.conformers import write_conformers
+
+    if not store.rows("SELECT 1 FROM samples WHERE run_id = $run LIMIT 1", {"run": entry.id}):
+        raise without_samples(entry, "export")
+    return {"conformers": write_conformers(store, entry.id, path, reader, is_pickle=is_pickle), "reader": reader}
+
+
+def _write_pairs(io: cli.Io, progress: cli.Progress, store: Store, entry: Entry, path: Path) -> dict[str, Any]:
+    from engine.inspection.preference_pairs import write_pairs
+
+    with progress.reporting(is_quiet=io.is_json) as say:
+
+        def seen(done: int, samples: int) -> None:
+            say(f"{done:,}/{samples:,} samples", now=done == samples, work=done / samples, done=done, samples=samples)
+
+        counts = write_pairs(store, entry.id, path, progress=seen)
+        say(now=True, run_id=entry.id, state="done")
+    cli.note_left_out([f"{counted(times, 'pair')}: {reason}" for reason, times in counts.left_out.items()])
+    return {
+        "pairs": counts.pairs.total(),
+        "samples_with_pairs": counts.samples,
+        **counts.pairs,
+        "left_out": dict(counts.left_out),
+    }
 
 
 @references_app.callback(invoke_without_command=True)
