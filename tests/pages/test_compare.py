@@ -52,7 +52,7 @@ def test_a_first_visit_compares_the_newest_runs_of_one_model_under_each_lp() -> 
     app = opened("compare")
     assert not app.error and len(table(app, "lp")) == len(DEMO_STORE.listing().entries)
     lps = [DEMO_STORE.entry(run).row["lp"] for run in shown(app)["runs"]]
-    assert lps == ["none", "group-v2.1", "group-v4.3", "exact", "guarded"]
+    assert lps == ["none", "group-v2.1", "group-v4.3", "exact", "guarded", "shaped"]
     assert app.selectbox(key="control_run").value == NONE
 
 
@@ -73,7 +73,7 @@ def test_a_filter_is_in_the_address_or_not_set() -> None:
 
 def test_names_that_mean_no_run_are_told_and_the_others_compared() -> None:
     app = opened("compare", control="nobody", test=["llama-final-exact", "demo-llama"])
-    assert "There is no run 'nobody'" in words(app) and "There are 5 runs like 'demo-llama'" in words(app)
+    assert "There is no run 'nobody'" in words(app) and "There are 6 runs like 'demo-llama'" in words(app)
     assert shown(app)["runs"] == [EXACT]
 
 

@@ -30,7 +30,7 @@ RUN_LIMIT_MS = 180_000
 
 def test_rows_are_ticked_and_the_link_says_which(browser: Browser, demo_server: Server) -> None:
     with visit(browser, demo_server, "/compare") as seen:
-        lps = ("group-v2.1", "group-v4.3", "exact", "guarded")
+        lps = ("group-v2.1", "group-v4.3", "exact", "guarded", "shaped")
         expect(legend(seen)).to_have_text(["none (control)", *lps])
         fetched = "file => performance.getEntriesByName(file).length"
         seen.page.wait_for_function(
@@ -131,7 +131,7 @@ def test_a_table_that_grows_changes_nothing_that_is_compared(browser: Browser, t
         for view in ("Side by side", "Manage"):
             seen.press(view)
             expect(legend(seen)).to_have_text(named)
-        assert len(named) == 5 and parse_qs(urlsplit(seen.page.url).query) == query
+        assert len(named) == 6 and parse_qs(urlsplit(seen.page.url).query) == query
         expect_harmless(seen)
 
 

@@ -21,6 +21,7 @@ SMALL = {
     "bench.geometry": "--conformers 10",
     "bench.gpu": "--tiny",
     "bench.logits": "--entries 2000",
+    "bench.processor": "--model demo-qwen:final --lp shaped --molecules 1",
     "bench.right_molecules": "--model demo-qwen --molecules 2 --repeats 1 --threads 1",
     "bench.rmsd": "--molecules 2 --part 1",
     "bench.scale": "--samples 400 --molecules 4",
@@ -73,4 +74,5 @@ def test_every_command_that_is_cited_is_there_and_runs_above() -> None:
     files = [ROOT / "README.md", ROOT / "Makefile", *(ROOT / "docs").glob("*.md"), *(ROOT / "data").rglob("*.md")]
     cited = {name for path in files for name in re.findall(r"-m tools\.([a-z_.]+[a-z_])", path.read_text("utf-8"))}
     names = {*SMALL, *(f"training.{command.partition(' ')[0]}" for command in TRAINING), "llama_cpp", "cli_docs"}
+    names |= {"training.preference"}  # is tested with pairs of its own
     assert cited <= names and all(find_spec(f"tools.{name}") for name in names)

@@ -230,7 +230,7 @@ def test_what_cannot_be_advised_says_what_to_do(store: Store, model: str, option
 
 def test_commands_for_what_is_missing(store: Store) -> None:
     assert advised(DEMO_STORE, "demo-qwen", probe=8)["commands"] == [
-        "python -m engine run --model demo-qwen:final --lp truncating --lp shaped --sample-size 64 --device cpu",
+        "python -m engine run --model demo-qwen:final --lp truncating --sample-size 64 --device cpu",
         "python -m engine advise --model demo-qwen:final --probe 8 --device cpu",
     ]
     add(store, "none", 1.0, model_alias="demo-qwen", model_step="final", batch_size=8, sampling="greedy")
