@@ -106,8 +106,6 @@ def _answer_before(token: LostToken, shape: ShapedMolecule, cell: int, node: int
     """The answer as it is before the token, where it is at this cell and node."""
     answer = ShapedAnswer(shape)
     answer.take(token.ids[len(shape.opening) : token.pos], cell, node)
-    if answer.prefix != shape.prefix(answer.block):
-        answer.witnesses = np.zeros((0, 3))  # places in all of space are none behind what is written
     return answer
 
 

@@ -106,7 +106,6 @@ class ShapedAnswer:
     def _begin(self) -> None:
         """Of the block's atom nothing was asked yet."""
         self.tolerance = 0
-        self.had_place = True  # in the whole of space, when its block began
         self.witnesses: Array | None = None  # [places, 3]
         self.rooms: Array = np.zeros(0)  # [places] how far each may be moved, in angstrom
 
@@ -171,12 +170,13 @@ class ShapedAnswer:
         if self.tolerance + 1 == len(TOLERANCES):
             return False
         self.tolerance += 1
-        self.witnesses = None if self._is_blank else np.zeros((0, 3))
+        self.witnesses = None if self.is_blank else np.zeros((0, 3))
         self.rooms = np.zeros(0)
         return True
 
     @property
-    def _is_blank(self) -> bool:
+    def is_blank(self) -> bool:
+        """Nothing is written of the block's numbers; only then is a place in all of space one that is still left."""
         return (
             not self.prefix.known and not self.prefix.digits and not self.prefix.negative and self.prefix.decimals < 0
         )
@@ -296,7 +296,7 @@ class ShapedTokens:
 
     def candidates(self, answers: Sequence[ShapedAnswer], is_legal: Flags) -> Candidates:
         """Of answers that are asked; ``is_legal`` [n, C]."""
-        self._begin([answer for answer in answers if answer.witnesses is None])
+        self._begin([answer for answer in answers if answer.witnesses is None and answer.is_blank])
         kinds = np.stack([self._kinds_in(answer) for answer in answers])
         return Candidates(answers, is_legal, kinds, len(self.leaves.powers))
 
@@ -327,7 +327,6 @@ class ShapedTokens:
         places, rooms, box = _right_places(answers, Boxes.everywhere(len(answers)), FIRST)
         for index, answer in enumerate(answers):
             answer.keep(places[box == index], rooms[box == index])
-            answer.had_place = bool((box == index).any())
 
     def see(self, candidates: Candidates, index: Columns, columns: Columns) -> None:
         """Find out what legal tokens leave (of pairs: an answer's index and a column), and which hold a witness."""

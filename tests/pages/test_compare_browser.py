@@ -41,15 +41,15 @@ def test_rows_are_ticked_and_the_link_says_which(browser: Browser, demo_server: 
         table = seen.page.get_by_test_id("stDataFrame").locator(".dvn-scroller").first.element_handle()
         click_row(seen, 0, ROWS.index(other))
         expect(seen.page).to_have_url(re.compile(f"test={other}"))
-        expect(legend(seen).nth(5)).to_have_text(re.compile("demo-qwen:final"))
+        expect(legend(seen).nth(6)).to_have_text(re.compile("demo-qwen:final"))
         assert table.evaluate("scroller => scroller.isConnected")  # the same table, so it did not scroll to its top
         click_row(seen, 0, ROWS.index(BLOCKLIST))
-        expect(legend(seen)).to_have_count(5)
+        expect(legend(seen)).to_have_count(6)
         expect(seen.page).not_to_have_url(re.compile(BLOCKLIST))
         expect_harmless(seen)
         link = seen.page.url.removeprefix(demo_server.url)
     with visit(browser, demo_server, link) as seen:
-        names = ("none", "group-v4.3", "exact", "guarded", "qwen")
+        names = ("none", "group-v4.3", "exact", "guarded", "shaped", "qwen")
         expect(legend(seen)).to_have_text([re.compile(part) for part in names])
 
 
