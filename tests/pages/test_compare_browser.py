@@ -131,6 +131,7 @@ def test_a_table_that_grows_changes_nothing_that_is_compared(browser: Browser, t
         for view in ("Side by side", "Manage"):
             seen.press(view)
             expect(legend(seen)).to_have_text(named)
+        expect(seen.page).to_have_url(re.compile("view=Manage"))
         assert len(named) == 6 and parse_qs(urlsplit(seen.page.url).query) == query
         expect_harmless(seen)
 
