@@ -21,7 +21,7 @@ SMALL = {
     "bench.geometry": "--conformers 10",
     "bench.gpu": "--tiny",
     "bench.logits": "--entries 2000",
-    "bench.processor": "--model demo-qwen:final --lp shaped --molecules 1",
+    "bench.processor": "--model demo-qwen --lp shaped --molecules 1",
     "bench.right_molecules": "--model demo-qwen --molecules 2 --repeats 1 --threads 1",
     "bench.rmsd": "--molecules 2 --part 1",
     "bench.scale": "--samples 400 --molecules 4",
