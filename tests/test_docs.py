@@ -72,18 +72,28 @@ def test_every_path_and_module_that_the_architecture_names_is_there() -> None:
 
 
 @of_soak
-def test_the_readmes_three_figures_come_out() -> None:
-    of_drift, of_compare, of_judge = FIGURES
-    drift, judge = (called(f"{command} --json").document for command in (of_drift, of_judge))
+def test_the_readmes_figures_come_out() -> None:
+    of_drift, of_compare, of_exact, of_shaped = FIGURES
+    drift = called(f"{of_drift} --json").document
     faster = re.search(r"exact is ([\d.]+)× faster", called(of_compare).out)
     assert faster
+    exact, shaped = judged(of_exact), judged(of_shaped)
+    llama = [judged(command.replace("demo-qwen", "demo-llama")) for command in (of_exact, of_shaped)]
     figures = [
         *(f"{100 * drift[name] / drift['blocks']:.0f} %" for name in ("cut", "junk_prone")),
         f"{float(faster[1]):.1f}x faster",
-        f"of {judge['judged']} answers all are clean and {judge['usable'] * judge['judged']:.0f} usable",
+        *(f"of {judged} answers all are clean and {usable} usable" for judged, usable in (exact, shaped)),
+        f"`demo-llama` has {llama[0][1]} and {llama[1][1]}",
     ]
-    assert [figure for figure in figures if figure not in README] == []
-    assert judge["clean"] == 1
+    readme = " ".join(README.split())
+    assert [figure for figure in figures if figure not in readme] == []
+
+
+def judged(command: str) -> tuple[int, int]:
+    """How many answers were judged, all of them clean, and how many of them are usable."""
+    rates = called(f"{command} --json").document
+    assert rates["clean"] == 1
+    return rates["judged"], round(rates["usable"] * rates["judged"])
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=[command for _, command, _ in EXAMPLES])

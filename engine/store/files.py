@@ -130,11 +130,11 @@ class Files:
             hidden.parent.mkdir(parents=True, exist_ok=True)
             with suppress(FileNotFoundError):  # another process was first
                 path.rename(hidden)
-            before = sorted(hidden.rglob("*"))
+            before = _all_in(hidden)
             try:
                 _delete(hidden)
             except OSError:
-                if sorted(hidden.rglob("*")) == before:
+                if _all_in(hidden) == before:
                     hidden.rename(path)
                 else:
                     state = "some of it is removed, the rest goes later"
@@ -152,6 +152,11 @@ class Files:
             return []
         except OSError as error:
             raise StoreError(f"{path} cannot be read as a folder: {error.strerror}", _ADVICE) from error
+
+
+def _all_in(folder: Path) -> list[str]:
+    """Every name below a folder; of what another process removes meanwhile, what is still there."""
+    return sorted(f"{at}/{name}" for at, folders, files in os.walk(folder) for name in (*folders, *files))
 
 
 def _delete(path: Path) -> None:
