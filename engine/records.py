@@ -6,8 +6,10 @@ Coordinates are in angstrom. Positions in text count characters from 0; ``end`` 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 if TYPE_CHECKING:
@@ -48,6 +50,23 @@ class NumberFormat:
             raise ValueError(f"most_integer_digits is 1 to {MOST_INTEGER_DIGITS}, not {self.most_integer_digits}")
 
     @property
+    def opening(self) -> str:
+        """What is before the three numbers of an atom."""
+        return "<"
+
+    @property
+    def comma(self) -> str:
+        return ","
+
+    @property
+    def closing(self) -> str:
+        return ">"
+
+    def write(self, numbers: Sequence[str]) -> str:
+        """An atom's block, which follows its descriptor: ``<0.1,0.25,-1.2>``."""
+        return self.opening + self.comma.join(numbers) + self.closing
+
+    @property
     def most_ang(self) -> float:
         """What a coordinate has to stay below."""
         return 10.0**self.most_integer_digits
@@ -74,60 +93,164 @@ class NumberFormat:
         return f"{self.least_decimals} to {self.most_decimals} decimals, {dropped} dropped"
 
 
+BinMode = Literal["cartesian_binned", "uniform", "quantile"]
+"""``cartesian_binned``: bins of one size counted by ``numpy.digitize``, the last of which has no upper end;
+``uniform``: equal bins with a tail on both sides; ``quantile``: the same, of unequal bins."""
+BIN_MODES: tuple[BinMode, ...] = get_args(BinMode)
+LEAST_BIN_DIGITS, MOST_BINS = 3, 99_999
+
+
 @dataclass(frozen=True, slots=True)
 class BinFormat(NumberFormat):
-    """Numbers of bins in place of decimals: ``0512`` is the 512th bin of ``bin_ang``, counted from ``-range_ang`` on.
+    """Numbers of bins in place of decimals: no sign, no point, and the same digits for all.
 
-    All have the same number of digits: no sign, no point, and no length of its own.
+    Bin 1 begins at the first edge, bin ``bins`` ends at the last. The group writes them bare, ``[C]128130125;``, and a
+    coordinate outside has a number too: 0 below, ``bins + 1`` above (`tails`). Its older form has brackets,
+    ``[C]<0512,0498,0501>``, and no tails.
     """
 
     least_decimals: int = 0
-    bin_ang: float = 0.042
-    range_ang: float = 21.0
+    edges: tuple[float, ...] = ()  # bins + 1, ascending, in angstrom
+    mode: BinMode = "cartesian_binned"
+    is_bare: bool = True
 
     def __post_init__(self) -> None:
-        count = 2 * self.range_ang / self.bin_ang if 0 < self.bin_ang <= self.range_ang < 10**6 else math.inf
-        if count >= 10**MOST_INTEGER_DIGITS or abs(count - round(count)) > 1e-6:
-            subject = f"bins of {self.bin_ang:g} over {-self.range_ang:g} to {self.range_ang:g} angstrom"
-            raise ValueError(f"{subject} are not a whole number of bins below {10**MOST_INTEGER_DIGITS:,}")
+        if self.mode not in BIN_MODES:
+            raise ValueError(f"the mode of bins is one of {', '.join(BIN_MODES)}, not {self.mode}")
+        if not 1 <= self.bins <= MOST_BINS:
+            raise ValueError(
+                f"bins are 1 to {MOST_BINS:,}, and their edges one more: here are {len(self.edges):,} edges"
+            )
+        if not all(low < high for low, high in pairwise(self.edges)) or not math.isfinite(
+            self.edges[-1] - self.low_ang
+        ):
+            raise ValueError("the edges of bins are not finite numbers in ascending order")
+
+    @classmethod
+    def equal(cls, start_ang: float, end_ang: float, size_ang: float) -> BinFormat:
+        """Bare bins that begin at ``numpy.arange(start, end, size)``; the last may be narrower."""
+        return cls(edges=_equal_edges(start_ang, end_ang, size_ang), mode="cartesian_binned")
+
+    @classmethod
+    def in_brackets(cls, size_ang: float, range_ang: float) -> BinFormat:
+        """The older form: a whole number of bins from -range to range."""
+        count = 2 * range_ang / size_ang if 0 < size_ang <= range_ang < math.inf else math.inf
+        if count > MOST_BINS or abs(count - round(count)) > 1e-6:
+            subject = f"bins of {size_ang:g} over {-range_ang:g} to {range_ang:g} angstrom"
+            raise ValueError(f"{subject} are not a whole number of at most {MOST_BINS:,} bins")
+        starts = _equal_edges(-range_ang, range_ang, size_ang)[: round(count)]
+        return cls(edges=(*starts, range_ang), mode="cartesian_binned", is_bare=False)
 
     @property
     def bins(self) -> int:
-        return round(2 * self.range_ang / self.bin_ang)
+        return len(self.edges) - 1
+
+    @property
+    def low_ang(self) -> float:
+        return self.edges[0]
+
+    @property
+    def high_ang(self) -> float:
+        return self.edges[-1]
+
+    @property
+    def tails(self) -> tuple[int, ...]:
+        """The numbers of what is outside the range, which say on which side and not where."""
+        if not self.is_bare:
+            return ()
+        return (0,) if self.mode == "cartesian_binned" else (0, self.bins + 1)
 
     @property
     def digits(self) -> int:
-        return max(3, len(str(self.bins)))
+        """Of each number: those of the greatest, at least three."""
+        return max(LEAST_BIN_DIGITS, len(str(self.bins + self.is_bare)))
+
+    @property
+    def opening(self) -> str:
+        return "" if self.is_bare else "<"
+
+    @property
+    def comma(self) -> str:
+        return "" if self.is_bare else ","
+
+    @property
+    def closing(self) -> str:
+        return ";" if self.is_bare else ">"
 
     @property
     def most_ang(self) -> float:
-        return self.range_ang
+        return math.inf if self.is_bare else self.high_ang
 
     @property
     def floor_ang(self) -> float:
-        """Each axis is off by -bin / 2 to bin / 2, evenly: sqrt(3 * bin**2 / 12)."""
-        return self.bin_ang / 2
+        """Each axis is off by up to half a bin, evenly: sqrt(3 * bin**2 / 12), of the mean square where bins differ."""
+        return math.sqrt(sum((high - low) ** 2 for low, high in pairwise(self.edges)) / self.bins) / 2
 
     def number_of(self, value_ang: float) -> str:
-        """As ``numpy.digitize`` counts: the first bin is 1."""
-        return f"{min(int((value_ang + self.range_ang) / self.bin_ang) + 1, self.bins):0{self.digits}d}"
+        """As ``numpy.searchsorted(edges, value, side="right")`` counts; the last edge itself is in the last bin."""
+        bin_ = bisect_right(self.edges, value_ang)
+        has_upper_tail = self.bins + 1 in self.tails and value_ang > self.high_ang
+        return f"{bin_ if has_upper_tail else min(bin_, self.bins):0{self.digits}d}"
+
+    def index_of(self, number: str) -> int | None:
+        """The bin, or tail, that a number as written means; None where it means none."""
+        if not (number.isascii() and number.isdecimal() and len(number) == self.digits):
+            return None
+        bin_ = int(number)
+        return bin_ if 1 <= bin_ <= self.bins or bin_ in self.tails else None
+
+    def is_tail(self, number: str) -> bool:
+        return self.index_of(number) in self.tails
+
+    def bounds_ang(self, number: str) -> tuple[float, float] | None:
+        """Where a coordinate of this number may be, an upper end excluded; a tail has no outer end."""
+        bin_ = self.index_of(number)
+        if bin_ is None:
+            return None
+        low = self.edges[bin_ - 1] if bin_ else -math.inf
+        has_no_end = bin_ > self.bins or (bin_ == self.bins and self.is_bare and self.mode == "cartesian_binned")
+        return low, math.inf if has_no_end else self.edges[bin_]
 
     def value_ang(self, number: str) -> float | None:
-        """The centre of the bin."""
-        is_bin = number.isdecimal() and len(number) == self.digits and 1 <= int(number) <= self.bins
-        return round((int(number) - 0.5) * self.bin_ang - self.range_ang, 9) if is_bin else None
+        """The middle of the bin; the range's end of a tail, and of the top number where it has no upper end."""
+        bounds = self.bounds_ang(number)
+        if bounds is None:
+            return None
+        low, high = bounds
+        if math.isinf(low):
+            return self.low_ang
+        return self.high_ang if math.isinf(high) else (low + high) / 2
 
     def is_full(self, number: str) -> bool:
         return len(number) >= self.digits
 
     @property
     def words(self) -> str:
-        return f"{self.bins:,} bins of {self.bin_ang:g} Å from {-self.range_ang:g} to {self.range_ang:g} Å"
+        widths = [high - low for low, high in pairwise(self.edges)]
+        is_quantile = self.mode == "quantile"
+        width = f"{min(widths):.3g} to {max(widths):.3g}" if is_quantile else f"{widths[0]:.3g}"
+        kind = "quantile bins" if is_quantile else "bins"
+        example = f"[C]{self.write(['1'.zfill(self.digits)] * 3)}"
+        return f"{self.bins:,} {kind} of {width} Å from {self.low_ang:g} to {self.high_ang:g} Å, written {example}"
+
+
+def _equal_edges(start_ang: float, end_ang: float, size_ang: float) -> tuple[float, ...]:
+    """``numpy.arange(start, end, size)`` to the last bit, and the end."""
+    if not 0 < size_ang <= end_ang - start_ang < math.inf or (end_ang - start_ang) / size_ang > MOST_BINS:
+        subject = f"{start_ang:g} to {end_ang:g} angstrom in bins of {size_ang:g}"
+        raise ValueError(f"{subject} is not a range of 1 to {MOST_BINS:,} bins")
+    step = (start_ang + size_ang) - start_ang
+    count = math.ceil((end_ang - start_ang) / size_ang)
+    return (*(start_ang + index * step for index in range(count)), end_ang)
 
 
 def read_number_format(stored: Mapping[str, Any]) -> NumberFormat:
     """The format from its fields, as a run's sheet has them; TypeError or ValueError where they are none."""
-    return (BinFormat if "bin_ang" in stored else NumberFormat)(**stored)
+    if "bin_ang" in stored:  # as sheets formerly had them
+        return BinFormat.in_brackets(stored["bin_ang"], stored["range_ang"])
+    if "edges" in stored:
+        return BinFormat(**{**stored, "edges": tuple(map(float, stored["edges"]))})
+    return NumberFormat(**stored)
 
 
 FIXED4 = NumberFormat()

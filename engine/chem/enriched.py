@@ -256,7 +256,7 @@ def as_decimals(text: str, form: NumberFormat) -> str:
         values = [form.value_ang(number) for number in block.groups()]
         if None in values:
             raise EnrichedError(f"a number is not one of {form.words}", text=block.group())
-        return f"<{','.join(format_number(value or 0.0, WIDEST) for value in values)}>"
+        return f"<{','.join(format_number(round(value or 0.0, 9), WIDEST) for value in values)}>"
 
     return re.sub(r"<([0-9]+),([0-9]+),([0-9]+)>", centres, text) if isinstance(form, BinFormat) else text
 

@@ -28,7 +28,7 @@ def form_of(bins: tuple[float, float] | None, *decimals: int | str) -> NumberFor
     """``decimals``: least, most, and at most how many digits before the point."""
     try:
         if bins is not None:
-            return BinFormat(bin_ang=bins[0], range_ang=bins[1])
+            return BinFormat.in_brackets(*bins)
         return NumberFormat(*map(int, decimals))
     except ValueError as error:
         fix = "Give for example --decimals 1-4 or --bins 0.042 21"

@@ -37,8 +37,8 @@ FORMS = {
     "Four decimals": FIXED4,
     "Trailing zeros dropped": TRIMMED4,
     "Trailing zeros and point dropped": SHORTEST4,
-    "Bins of 0.042 Å": BinFormat(),
-    "Bins of 0.05 Å": BinFormat(bin_ang=0.05, range_ang=9.0),
+    "Bins of 0.042 Å": BinFormat.in_brackets(0.042, 21),
+    "Bins of 0.05 Å": BinFormat.in_brackets(0.05, 9.0),
 }
 FORM_HELP = (
     "Some models write 0.5, not 0.5000; some write 2, not 2.0; some write the number of a bin. "

@@ -80,7 +80,7 @@ def test_numbers_are_truncated_and_never_minus_zero(value: float, form: NumberFo
         (4.35, NumberFormat(2, 2, 3), "4.34"),  # 434.99999999999994
         (-0.57, FIXED4, "-0.5699"),
         (-0.00009, FIXED4, "0.0000"),
-        (4.35, BinFormat(bin_ang=0.05, range_ang=9), BinFormat(bin_ang=0.05, range_ang=9).number_of(4.35)),
+        (4.35, BinFormat.in_brackets(0.05, 9), BinFormat.in_brackets(0.05, 9).number_of(4.35)),
     ],
 )
 def test_a_coordinate_is_truncated_in_floats_as_by_the_group(value: float, form: NumberFormat, text: str) -> None:

@@ -119,7 +119,7 @@ def test_a_model_that_cannot_write_its_first_group_leaves_nothing(store_folder: 
     assert list((store_folder / "staging").iterdir()) == []
 
 
-BINS, FORM = ("--bins", "0.05", "9"), BinFormat(bin_ang=0.05, range_ang=9.0)
+BINS, FORM = ("--bins", "0.05", "9"), BinFormat.in_brackets(0.05, 9.0)
 
 
 def test_all_that_reads_a_binned_run_reads_it_with_its_bins(tmp_path: Path) -> None:

@@ -177,4 +177,4 @@ def test_what_a_dead_end_throws_away_is_counted(loaded: LoadedModel) -> None:
 
 def test_what_cannot_be_shaped_is_said_in_a_line() -> None:
     with pytest.raises(ConstraintError, match="for decimals, not for bins"):
-        Plan("shaped", form=BinFormat(256, -10, 10))
+        Plan("shaped", form=BinFormat.in_brackets(0.05, 9))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
 import pytest
 
 from engine.chem.enriched import as_decimals, decode
@@ -22,7 +21,7 @@ from engine.text.tokenizers import load_tokenizer, number_ids
 from tests.engine.lp.walks import random_answers
 
 ROWS = {"qwen3": 151_936, "llama3": 128_330}
-FORMS = [BinFormat(), BinFormat(bin_ang=0.05, range_ang=9.0)]
+FORMS = [BinFormat.in_brackets(0.042, 21), BinFormat.in_brackets(0.05, 9.0)]
 
 each = pytest.mark.parametrize("name", NAMES)
 every_form = pytest.mark.parametrize("form", FORMS, ids=lambda form: form.words)
@@ -76,17 +75,6 @@ def test_no_bin_drifts(name: str, form: BinFormat) -> None:
         assert needed_by_content([("[C]", "999,001,001"), ("[C]", "1000,001,001")], tokenizer) == [11, 12]
 
 
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.words)
-def test_numbers_are_those_of_numpy_digitize(form: BinFormat) -> None:
-    edges = np.linspace(-form.range_ang, form.range_ang, form.bins + 1)
-    values = np.random.default_rng(0).uniform(-form.range_ang, form.range_ang, 2_000)
-    numbers = [form.number_of(value) for value in values]
-    assert [int(number) for number in numbers] == np.digitize(values, edges).tolist()
-    off = np.array([form.value_ang(number) for number in numbers]) - values
-    assert abs(off).max() <= form.bin_ang / 2
-    assert np.sqrt(3 * (off**2).mean()) == pytest.approx(form.floor_ang, rel=0.05)
-
-
 @pytest.mark.parametrize(
     ("text", "digits"),
     [
@@ -101,8 +89,8 @@ def test_whole_numbers_of_a_small_molecule_are_no_bins(text: str, digits: int) -
 
 
 def test_what_is_no_number_of_bins_is_refused() -> None:
-    assert read_block("0512,498,0501", form=BinFormat()).kinds == ("integer",)
-    assert read_block("0512,0498,05012", form=BinFormat()).kinds == ("extra_digit",)
-    assert read_block("0512,0498,05", form=BinFormat(), lp="group-v2.1").kinds == ("cut",)
+    assert read_block("0512,498,0501", form=BinFormat.in_brackets(0.042, 21)).kinds == ("integer",)
+    assert read_block("0512,0498,05012", form=BinFormat.in_brackets(0.042, 21)).kinds == ("extra_digit",)
+    assert read_block("0512,0498,05", form=BinFormat.in_brackets(0.042, 21), lp="group-v2.1").kinds == ("cut",)
     with pytest.raises(EnrichedError, match="a number is not one of 1,000 bins"):
-        as_decimals("[C]<0512,1001,0501>", BinFormat())
+        as_decimals("[C]<0512,1001,0501>", BinFormat.in_brackets(0.042, 21))

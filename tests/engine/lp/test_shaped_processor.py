@@ -264,7 +264,7 @@ def test_what_cannot_be_right_is_written_and_named() -> None:
 
 def test_molecules_and_forms_that_cannot_be_shaped(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConstraintError, match="for decimals, not for bins"):
-        logits_processor("shaped", ["CC"], "qwen3", ROWS["qwen3"], LpParameters(form=BinFormat(256, -10, 10)))
+        logits_processor("shaped", ["CC"], "qwen3", ROWS["qwen3"], LpParameters(form=BinFormat.in_brackets(0.05, 9)))
     monkeypatch.setattr("engine.chem.geometry.pair_bounds", lambda mol: None)
     given, exact = pair(["CC"])
     assert given.notes == ["CC is written as under exact: distance geometry has no bounds for the molecule"]

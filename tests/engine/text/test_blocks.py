@@ -137,7 +137,7 @@ def test_fewer_decimals_than_the_model_has_are_a_cut() -> None:
         ("0.1000,0.2000,0.3000", FIXED4, "unverified"),
         ("0.0,0.0,0.059", TRIMMED4, "cut"),
         ("0.0,0.0,0.05", NumberFormat(0, 2), "unverified"),
-        ("0512,0498,0501", BinFormat(), "unverified"),
+        ("0512,0498,0501", BinFormat.in_brackets(0.042, 21), "unverified"),
         ("0.0,0.0,0.05901", TRIMMED4, "extra_digit"),
     ],
 )
