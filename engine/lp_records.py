@@ -22,7 +22,7 @@ NO_LP, DEFAULT_LP = "none", "exact"
 
 def usual_placeholder(form: NumberFormat) -> str:
     """What drift is counted against where the LP has no placeholder of its own."""
-    return ",".join(["0" * form.digits] * 3) if isinstance(form, BinFormat) else DEFAULT_PLACEHOLDER
+    return form.comma.join(["0" * form.digits] * 3) if isinstance(form, BinFormat) else DEFAULT_PLACEHOLDER
 
 
 @dataclass(frozen=True, slots=True)

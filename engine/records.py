@@ -19,6 +19,7 @@ Role = Literal["COPY", "FREE", "BOUNDARY"]
 Kind = Literal[
     "exact", "letters", "punctuation", "extra_digit", "fourth_number", "missing_comma", "trailing_mark", "missing_z",
     "integer", "cut", "unverified",
+    "missing_digit", "outside_bins", "tail_bin", "missing_semicolon", "two_atoms",  # of bins alone
 ]  # fmt: skip
 Descriptors = Literal["plain", "with-hydrogens"]
 """How enriched text writes a bare heteroatom that has hydrogens: ``[O]``, ``[N]``, or ``[OH]``, ``[NH2]``."""

@@ -20,6 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_DOWN, Decimal
 from functools import lru_cache, partial
+from itertools import count
 from typing import NamedTuple
 
 from rdkit import Chem
@@ -29,7 +30,7 @@ from engine.chem.other_forms import OTHER_WORDS, bin_digits, other_form
 from engine.chem.rdkit_log import captured_log
 from engine.chem.smiles import bare_form, canonical_order, enriched_descriptors, read_text_order, split_smiles
 from engine.errors import ConformerError, EnrichedError, MoleculeSizeError, SmilesError, UnsupportedMoleculeError, shown
-from engine.records import FIXED4, WIDEST, BinFormat, Descriptors, Molecule, NumberFormat
+from engine.records import FIXED4, WIDEST, BinFormat, Descriptors, Molecule, NumberFormat, ReaderName
 
 OPEN_TAG, CLOSE_TAG = "[CONFORMER]", "[/CONFORMER]"
 NEXT_CONFORMER = CLOSE_TAG + OPEN_TAG
@@ -109,18 +110,19 @@ def encode(mol: Chem.Mol, form: NumberFormat = FIXED4, *, conformer: int = -1) -
     write = partial(format_number if mol.HasProp(AS_WRITTEN) else truncated_number, form=form)
     rows = chosen.GetPositions()[order].tolist()
     numbers = tuple((write(x), write(y), write(z)) for x, y, z in rows)
-    return Enriched(enriched_text(smiles, descriptors, numbers), smiles, numbers)
+    return Enriched(enriched_text(smiles, descriptors, numbers, form), smiles, numbers)
 
 
-def enriched_text(smiles: str, descriptors: tuple[str, ...], numbers: Numbers) -> str:
+def enriched_text(smiles: str, descriptors: tuple[str, ...], numbers: Numbers, form: NumberFormat = FIXED4) -> str:
     """The SMILES with each atom replaced by its descriptor and its block."""
-    return fill_blocks(smiles, descriptors, [",".join(triple) for triple in numbers])
+    return fill_blocks(smiles, descriptors, [form.comma.join(triple) for triple in numbers], form)
 
 
-def fill_blocks(smiles: str, descriptors: tuple[str, ...], contents: Sequence[str]) -> str:
-    """The SMILES with each atom replaced by its descriptor and ``<content>``."""
-    atoms = iter(zip(descriptors, contents, strict=True))
-    return "".join("{}<{}>".format(*next(atoms)) if piece.is_atom else piece.text for piece in split_smiles(smiles))
+def fill_blocks(smiles: str, descriptors: tuple[str, ...], contents: Sequence[str], form: NumberFormat = FIXED4) -> str:
+    """The SMILES with each atom replaced by its descriptor and ``<content>``, or ``content;`` of bare bins."""
+    blocks = [f"{form.opening}{content}{form.closing}" for content in contents]
+    atoms = iter(zip(descriptors, blocks, strict=True))
+    return "".join("".join(next(atoms)) if piece.is_atom else piece.text for piece in split_smiles(smiles))
 
 
 def prompt_of(smiles: str) -> str:
@@ -128,9 +130,9 @@ def prompt_of(smiles: str) -> str:
     return f"{SMILES_TAGS[0]}{smiles}{SMILES_TAGS[1]}"
 
 
-def skeleton_of(molecule: Molecule, content: str = "") -> str:
+def skeleton_of(molecule: Molecule, content: str = "", form: NumberFormat = FIXED4) -> str:
     """The molecule's enriched text with the same content in every block: what templates are made of."""
-    return fill_blocks(molecule.smiles, molecule.descriptors, [content] * molecule.atoms)
+    return fill_blocks(molecule.smiles, molecule.descriptors, [content] * molecule.atoms, form)
 
 
 def described(molecule: Molecule, descriptors: Descriptors) -> Molecule:
@@ -249,16 +251,57 @@ def why_not_a_triple(content: str) -> str | None:
     return next(wrong, None)
 
 
-def as_decimals(text: str, form: NumberFormat) -> str:
-    """Binned text with the centres of its bins in their place, as every reader takes it; any other text as it is."""
+# --- bins -----------------------------------------------------------------------------------------------------------
 
-    def centres(block: re.Match[str]) -> str:
-        values = [form.value_ang(number) for number in block.groups()]
-        if None in values:
-            raise EnrichedError(f"a number is not one of {form.words}", text=block.group())
-        return f"<{','.join(format_number(round(value or 0.0, 9), WIDEST) for value in values)}>"
+NO_ATOM = r"\[SMILES\](?:[^\[]|\[(?!/?SMILES\]))*+\[/SMILES\]|\[SERIALIZATION\].*?\[/SERIALIZATION\]|\[/?[A-Z]{4,}\]"
+"""What is in brackets and no atom of bare bins: a whole prompt, the group's note of the form, and tags."""
+BARE_ATOM = r"\[[^\[\]<>]+\]"
+_SERIALIZATION = "[SERIALIZATION]"
+_BARE_BLOCK = re.compile(rf"(?P<none>{NO_ATOM})|({BARE_ATOM})([0-9]*)(;?)", re.DOTALL)
+_IN_BRACKETS = re.compile(r"<([0-9]+),([0-9]+),([0-9]+)>")
 
-    return re.sub(r"<([0-9]+),([0-9]+),([0-9]+)>", centres, text) if isinstance(form, BinFormat) else text
+
+def as_decimals(text: str, form: NumberFormat, reader: ReaderName = "strict", *, keep: bool = False) -> str:
+    """Binned text with the middles of its bins in their place, as every reader takes it; any other text as it is.
+
+    Of bare bins the strict reader wants three numbers and ``;`` behind each atom. The group's drops every ``;`` and
+    takes so many digits behind a descriptor; what is left of them are ring digits. Without so many it stops. ``keep``:
+    what it refuses becomes ``<128130>``, which no reader of decimals takes, and is no error.
+    """
+    if not isinstance(form, BinFormat):
+        return text
+    if not form.is_bare:
+        return _IN_BRACKETS.sub(lambda block: _middles(block.groups(), form), text)
+    atoms = count()
+
+    def decimals(match: re.Match[str]) -> str:
+        if (other := match["none"]) is not None:
+            return "" if other.startswith(_SERIALIZATION) else other
+        _, descriptor, digits, semicolon = match.groups()
+        atom, most = next(atoms), 3 * form.digits
+        is_whole = bool(semicolon and len(digits) == most) if reader == "strict" else len(digits) >= most
+        if keep and (not is_whole or None in map(form.index_of, _cut(digits[:most], form.digits))):
+            return f"{descriptor}<{digits}>"
+        if not is_whole:
+            wanted = f"{most} digits{' and a semicolon' if reader == 'strict' else ''}"
+            raise EnrichedError(
+                f"atom {shown(descriptor)} is not followed by {wanted}", block=atom, text=digits + semicolon
+            )
+        return descriptor + _middles(_cut(digits[:most], form.digits), form, atom) + digits[most:]
+
+    given = text if reader == "strict" else text.replace(";", "")
+    return _BARE_BLOCK.sub(decimals, given)
+
+
+def _cut(digits: str, width: int) -> list[str]:
+    return [digits[start : start + width] for start in range(0, len(digits), width)]
+
+
+def _middles(numbers: Sequence[str], form: BinFormat, atom: int | None = None) -> str:
+    values = [form.value_ang(number) for number in numbers]
+    if None in values:
+        raise EnrichedError(f"a number is not one of {form.words}", block=atom, text=form.write(numbers))
+    return f"<{','.join(format_number(round(value or 0.0, 9), WIDEST) for value in values)}>"
 
 
 # --- the group's decoder ------------------------------------------------------------------------------------------
@@ -275,8 +318,10 @@ _OPEN = re.compile(r"\[[^\]]+\]<")
 _PIECE = re.compile(r"(\[[^\]]+\])<([^>]*)>|%\d{2,}|->|<-|[-=#:/\\().]|\d")
 
 
-def split_as_group(answer: str) -> tuple[str, list[str]]:
-    """The SMILES and the contents of the blocks that the decoder finds in an answer without its tags."""
+def split_as_group(answer: str, form: NumberFormat = FIXED4) -> tuple[str, list[str]]:
+    """The SMILES and the contents of the blocks that the decoder finds in an answer without its tags; of bins in
+    decimals."""
+    answer = as_decimals(answer, form, "group")
     smiles, contents, position = "", list[str](), 0
     while position < len(answer):
         match = _PIECE.match(answer, position)

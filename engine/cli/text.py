@@ -109,12 +109,13 @@ def drift(
             for number, molecule in enumerate(molecules):
                 say(f"embedding {number}/{len(molecules)}")
                 texts += reference_texts(molecule, form, conformers=conformers or 1, seed=seed or 0)
-    summary = drift_summary(texts, by, placeholder)
+    summary = drift_summary(texts, by, placeholder, form)
     document: dict[str, Any] = {"tokenizer": tokenizer, "placeholder": placeholder, "texts": len(texts)}
     document |= cli.picked(summary, "blocks exact junk_prone cut mean_drift tokens_per_atom histogram")
     if fit:
-        weights = {"junk_weight": junk_weight, "cut_weight": cut_weight}
-        fitted = fit_placeholder(texts, by, **{name: weight for name, weight in weights.items() if weight is not None})
+        given = {"junk_weight": junk_weight, "cut_weight": cut_weight}
+        weights = {name: weight for name, weight in given.items() if weight is not None}
+        fitted = fit_placeholder(texts, by, form, **weights)
         document["fitted"] = cli.picked(fitted, "placeholder free cost junk_weight cut_weight costs")
     return out.show(document)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from rdkit import Chem
 
-from engine.chem.enriched import as_decimals, described
+from engine.chem.enriched import described
 from engine.chem.geometry import failures_of_graph
 from engine.chem.guard import MoleculeGuard
 from engine.decode.diagnosis import close_ids
@@ -284,7 +284,7 @@ def conformers_of(generation: Generation, reader: ReaderName) -> list[Chem.Mol]:
     mols = []
     for sample in generation.in_order():
         with suppress(EnrichedError):
-            mols.append(decode_with(reader, as_decimals(sample.text, generation.form)).mol)
+            mols.append(decode_with(reader, sample.text, generation.form).mol)
     return mols
 
 

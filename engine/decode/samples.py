@@ -134,7 +134,7 @@ class Reader:
         text, readings = aligned.text, aligned.readings
         if self.cleanup:
             text = clean_up(text, self.form)
-            readings = tuple(read_blocks(find_blocks(text), form=self.form, lp=self.lp))
+            readings = tuple(read_blocks(find_blocks(text, self.form), form=self.form, lp=self.lp))
         return Sample(
             sample_id=sample_id,
             generation=generation,
@@ -156,7 +156,8 @@ class Reader:
     ) -> Alignment:
         """Ids, without the end token, against the template: the LP's own, or that of the default placeholder."""
         placeholder = self.placeholder or usual_placeholder(self.form)
-        template = build_template(skeleton_of(molecule), self.tokenizer, placeholder, tags=True)
+        skeleton = skeleton_of(molecule, form=self.form)
+        template = build_template(skeleton, self.tokenizer, placeholder, tags=True, form=self.form)
         return align(
             template, tuple(ids), self.tokenizer, lp=self.lp, forced=tuple(forced), masses=dict(masses), form=self.form
         )

@@ -26,12 +26,12 @@ from engine.chem.smiles import parse_written
 from engine.chem.structure_files import to_sdf
 from engine.errors import DriftscopeError
 from engine.inspection.memo import computed_once
-from engine.records import Molecule, ReaderName
+from engine.records import Molecule, NumberFormat, ReaderName
 from engine.store.entries import Entry, model_name
 from engine.store.generations import conformer_texts
 from engine.store.schema import BLOCKS
 from engine.store.store import Store
-from engine.text.blocks import SOUND
+from engine.text.blocks import READ_FORMAT, SOUND
 from engine.text.check import answer_of, decode_with
 from engine.user_files import writing
 
@@ -78,7 +78,7 @@ class GroupShape:
     why_not: str  # the reader's error
 
 
-def group_conformer_of(sample: Row, blocks: Sequence[Row]) -> GroupShape | None:
+def group_conformer_of(sample: Row, blocks: Sequence[Row], form: NumberFormat = READ_FORMAT) -> GroupShape | None:
     """What the group's reader makes of a text that ours refuses; None where there is nothing to read."""
     if not sample["text"] or not blocks:
         return None
@@ -90,7 +90,7 @@ def group_conformer_of(sample: Row, blocks: Sequence[Row]) -> GroupShape | None:
     finite = {index: ang for index, ang in misread.items() if math.isfinite(ang)}
     farthest = max(finite, key=finite.__getitem__, default=None)
     try:
-        return GroupShape(decode_with("group", sample["text"]).mol, misread, farthest, "")
+        return GroupShape(decode_with("group", sample["text"], form).mol, misread, farthest, "")
     except DriftscopeError as error:
         return GroupShape(None, misread, farthest, error.what)
 
@@ -136,7 +136,7 @@ def conformers_of(
 
 def _read(store: Store, entry: Entry, rows: Iterable[Row], reader: ReaderName) -> Iterator[tuple[Row, Chem.Mol | str]]:
     """Each sample with what the reader makes of it, or why it refuses it."""
-    stated = conformer_texts(store, entry)
+    stated = conformer_texts(store, entry, reader=reader)
     for row in rows:
         try:
             mol = decode_with(reader, stated.get(row["sample_id"]) or row["text"] or "").mol

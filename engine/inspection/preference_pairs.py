@@ -178,7 +178,7 @@ def _lost(
             continue
         is_written = mark["tokens_by"] == "written"
         ids = sample["token_ids"] if is_written else tokenizer.encode(sample["text"])
-        molecule, _, _ = molecule_asked(sample, run.descriptors, by_text=not is_written)
+        molecule, _, _ = molecule_asked(sample, run.descriptors, by_text=not is_written, form=number_format(run))
         asked.append((mark, LostToken(molecule, ids, mark["pos"])))
     if not asked:
         return {}

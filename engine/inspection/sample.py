@@ -20,10 +20,10 @@ from engine.figures.words import counted
 from engine.inspection.conformers import GroupShape, conformer_of, group_conformer_of
 from engine.inspection.lost_token import LostBlock, lost_of_sample
 from engine.inspection.realign import aligned_as_stored
-from engine.inspection.runs import RunFacts, run_facts, run_tokenizer
+from engine.inspection.runs import RunFacts, number_format, run_facts, run_tokenizer
 from engine.inspection.tries import ThrownText, blocks_thrown
 from engine.lp_records import UNKNOWN_LP
-from engine.records import SPELLED, Descriptors, Molecule
+from engine.records import SPELLED, Descriptors, Molecule, NumberFormat
 from engine.store.columns import Kind
 from engine.store.entries import Entry
 from engine.store.generations import conformer_texts
@@ -32,7 +32,7 @@ from engine.store.reports.importing import as_prompted
 from engine.store.store import Store
 from engine.store.views import connect
 from engine.text.align import Alignment
-from engine.text.blocks import conformer_numbers, displacement_ang, find_blocks
+from engine.text.blocks import READ_FORMAT, conformer_numbers, displacement_ang, find_blocks
 from engine.text.check import shown_descriptors
 from engine.text.generated import mode_of
 from engine.text.template import needed_by_content
@@ -94,12 +94,13 @@ def inspect_sample(store: Store, run_id: str, sample_id: int) -> Inspected:
     run = run_facts(store, run_id)
     (sample,), blocks, steps, tries = _rows(store, run, sample_id)
     is_free = not sample["token_ids"] or mode_of(run.lp_record.name) == "structure"
-    molecule, why_no_molecule, descriptors = molecule_asked(sample, run.descriptors, by_text=is_free)
+    form = number_format(run)
+    molecule, why_no_molecule, descriptors = molecule_asked(sample, run.descriptors, by_text=is_free, form=form)
     tokenizer, why_no_tokenizer = run_tokenizer(run)
     alignment, why_no_alignment = None, ""
     if tokenizer is not None and molecule.atoms:
         alignment, why_no_alignment = aligned_as_stored(run, sample, blocks, molecule, tokenizer)
-    blocks = _in_conformers(blocks, alignment, sample)
+    blocks = _in_conformers(blocks, alignment, sample, form)
     first = [row for row in blocks if row["conformer"] == 1]
     stated = conformer_texts(store, store.entry(run.run_id), [sample_id]).get(sample_id)
     shape = conformer_of({**sample, "text": stated or sample["text"]}, first, molecule)
@@ -115,12 +116,12 @@ def inspect_sample(store: Store, run_id: str, sample_id: int) -> Inspected:
         tries=tuple(
             ThrownText(blocks_thrown(row["block"], row["atoms"]), row["check"], row["text"] or "") for row in tries
         ),
-        estimates=estimates_of(blocks, molecule, tokenizer),
+        estimates=estimates_of(blocks, molecule, tokenizer, form),
         lost=tuple(lost_of_sample(run, sample, molecule, tokenizer)),
         conformer=shape.mol,
         conformer_atoms=shape.atoms,
         why_no_conformer=shape.why_not,
-        by_group=group_conformer_of(sample, first) if shape.why_not else None,
+        by_group=group_conformer_of(sample, first, form) if shape.why_not else None,
         missing=(
             *filter(None, (why_no_molecule, why_no_tokenizer, why_no_alignment)),
             *_contradictions(run, sample, descriptors),
@@ -141,7 +142,7 @@ def with_pieces(step: Row, tokenizer: TextTokenizer | None) -> Row:
 
 
 def estimates_of(
-    blocks: Sequence[Row], molecule: Molecule, tokenizer: TextTokenizer | None
+    blocks: Sequence[Row], molecule: Molecule, tokenizer: TextTokenizer | None, form: NumberFormat = READ_FORMAT
 ) -> dict[int, BlockEstimate]:
     """By block, for rows with a continuation: what is lost from it to the text as written."""
     estimates = {}
@@ -151,7 +152,7 @@ def estimates_of(
         has_prefix = continued.startswith(written)
         estimates[row["block"]] = BlockEstimate(
             text=continued,
-            needed=None if tokenizer is None else needed_by_content([(before, continued)], tokenizer)[0],
+            needed=None if tokenizer is None else needed_by_content([(before, continued)], tokenizer, form)[0],
             digits_lost=sum(map(str.isdigit, continued[len(written) :])) if has_prefix else None,
             displacement_ang=displacement_ang(written, continued),
         )
@@ -174,7 +175,9 @@ def _rows(store: Store, run: RunFacts, sample_id: int) -> list[tuple[Row, ...]]:
     return tables
 
 
-def _in_conformers(blocks: Sequence[Row], alignment: Alignment | None, sample: Row) -> tuple[Row, ...]:
+def _in_conformers(
+    blocks: Sequence[Row], alignment: Alignment | None, sample: Row, form: NumberFormat
+) -> tuple[Row, ...]:
     """The rows with the conformer of each, and of several conformers with its atom, which earlier imports lack."""
     if alignment is not None and len(alignment.blocks) == len(blocks):
         several = any(block.conformer > 1 for block in alignment.blocks)
@@ -183,13 +186,13 @@ def _in_conformers(blocks: Sequence[Row], alignment: Alignment | None, sample: R
             {**row, "conformer": block.conformer, "atom": block.atom if several else row["atom"]} for row, block in each
         )
     text = sample["text"] or ""
-    found = find_blocks(text)
+    found = find_blocks(text, form)
     numbers = conformer_numbers(text, found) if len(found) == len(blocks) else [1] * len(blocks)
     return tuple({**row, "conformer": number} for row, number in zip(blocks, numbers, strict=True))
 
 
 def molecule_asked(
-    sample: Row, descriptors: Descriptors = "plain", *, by_text: bool = False
+    sample: Row, descriptors: Descriptors = "plain", *, by_text: bool = False, form: NumberFormat = READ_FORMAT
 ) -> tuple[Molecule, str, Descriptors]:
     """The molecule in the order of the prompt, as the answer follows it; one without atoms, and why, where it does not
     read. A report file's prompt need not be canonical; then ``extra`` has it. ``by_text``: with the descriptors of the
@@ -202,7 +205,7 @@ def molecule_asked(
         problem = f"There is no molecule to compare with: {error.what}."
         return unread(smiles), problem, descriptors
     if by_text:
-        descriptors = shown_descriptors(molecule, sample["text"] or "") or descriptors
+        descriptors = shown_descriptors(molecule, sample["text"] or "", form) or descriptors
     return described(molecule, descriptors), "", descriptors
 
 

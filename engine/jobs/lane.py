@@ -23,7 +23,7 @@ from engine.inspection.conformers import references_of
 from engine.inspection.realign import with_kinds
 from engine.jobs.plan import ModelChoice, RunPlan
 from engine.jobs.service import Job, Work
-from engine.lp_records import DEFAULT_PLACEHOLDER
+from engine.lp_records import usual_placeholder
 from engine.records import Molecule
 from engine.store.files import Files
 from engine.store.store import trim
@@ -180,8 +180,10 @@ def _write(watch: LaneWatch, files: Files, job: Job[None]) -> None:
         generation = work.generation
         firsts = range(0, watch.samples, watch.plan.plan.generations)  # a group has the longest molecule first
         watch.molecules, watch.device = list(map(generation.molecule_of, firsts)), str(loaded.device)
-        of_template = (loaded.tokenizer, generation.placeholder or DEFAULT_PLACEHOLDER)
-        templates = (build_template(skeleton_of(mol), *of_template, tags=True) for mol in watch.molecules)
+        form = generation.form
+        of_template = (loaded.tokenizer, generation.placeholder or usual_placeholder(form))
+        skeletons = (skeleton_of(molecule, form=form) for molecule in watch.molecules)
+        templates = (build_template(text, *of_template, tags=True, form=form) for text in skeletons)
         watch.template_tokens = [template.tokens for template in templates]
         watch.reader = generation.reader
         if watch.plan.rmsd:

@@ -34,7 +34,7 @@ from engine.decode.plan import default_limit
 from engine.decode.samples import Sample
 from engine.decode.scoring import Scored, score
 from engine.decode.steps import Event, StepObserver, Stop, Tap
-from engine.errors import DriftscopeError, EnrichedError, RunError
+from engine.errors import DriftscopeError, RunError
 from engine.inspection.conformers import references_of
 from engine.inspection.recount import recount_run
 from engine.jobs.plan import RunPlan, new_run_id, sampling_name
@@ -380,9 +380,7 @@ class GroupWork:
 
     def _stated(self, sample: Sample) -> str:
         """Its text in decimals."""
-        with suppress(EnrichedError):
-            return as_decimals(sample.text, self.generation.form)
-        return sample.text
+        return as_decimals(sample.text, self.generation.form, keep=True)
 
     def _scores(self) -> dict[int, Scored]:
         """By sample: diagnoses of those with kept steps, and of all where blocks were closed by force, what the

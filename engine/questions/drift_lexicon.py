@@ -125,8 +125,8 @@ def junk_tokens(
             templates[molecule.smiles] = None
             with contextlib.suppress(DriftscopeError):
                 if molecule.atoms:  # else the prompt cannot be read
-                    skeleton = skeleton_of(molecule)
-                    templates[molecule.smiles] = build_template(skeleton, tokenizer, placeholder, tags=True)
+                    skeleton = skeleton_of(molecule, form=form)
+                    templates[molecule.smiles] = build_template(skeleton, tokenizer, placeholder, tags=True, form=form)
         template = templates[molecule.smiles]
         if template is not None:
             ids = row["token_ids"]

@@ -21,7 +21,7 @@ from engine.chem.enriched import as_decimals, enriched_text
 from engine.chem.smiles import enriched_descriptors, read_text_order
 from engine.chem.structure_files import form_by_name
 from engine.errors import DriftscopeError, FileError, shown
-from engine.records import BinFormat
+from engine.records import BinFormat, ReaderName
 from engine.store.entries import Entry, number_format_of, sha256_of
 from engine.store.schema import CONFORMERS, RUN, SAMPLES
 from engine.store.staging import begun_anew
@@ -111,9 +111,11 @@ def _prompt_columns(key: str) -> Mapping[str, Any]:
     return {"smiles": smiles, "atoms": mol.GetNumAtoms(), "heavy_atoms": mol.GetNumHeavyAtoms()}
 
 
-def conformer_texts(store: Store, entry: Entry, sample_ids: Sequence[int] | None = None) -> dict[int, str]:
+def conformer_texts(
+    store: Store, entry: Entry, sample_ids: Sequence[int] | None = None, reader: ReaderName = "strict"
+) -> dict[int, str]:
     """For samples with a missing or a binned text (all of them, or of these): one that states their conformers in
-    decimals, by sample. None of a molecule that has no enriched form, or where a number is that of no bin."""
+    decimals, by sample. None of a molecule that has no enriched form; of bins what the reader does not take is kept."""
     form = number_format_of(entry)
     if isinstance(form, BinFormat) and SAMPLES.name in entry.parts:
         sql = "SELECT sample_id, text FROM samples WHERE run_id = $run AND text IS NOT NULL"
@@ -129,7 +131,7 @@ def conformer_texts(store: Store, entry: Entry, sample_ids: Sequence[int] | None
     for row in store.table(sql, parameters, of=[entry.id]).to_pylist():
         with suppress(DriftscopeError):
             if "text" in row and isinstance(form, BinFormat):
-                texts[row["sample_id"]] = as_decimals(row["text"], form)
+                texts[row["sample_id"]] = as_decimals(row["text"], form, reader, keep=True)
                 continue
             numbers = [f"{value:.{DECIMALS}f}" for value in row["xyz"]]
             triples = tuple(zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True))

@@ -10,13 +10,14 @@ import functools
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import get_args
 
 from engine.lp_records import lp_of_text
 from engine.records import MOST_DECIMALS, MOST_INTEGER_DIGITS, SHORTEST4, WIDEST, BinFormat, Kind, NumberFormat
+from engine.text.bin_blocks import SPECIAL, find_bare, read_bare
 
 READ_FORMAT = SHORTEST4
 """What counts as a number when nothing is known of the model: up to four decimals and three integer digits."""
@@ -27,13 +28,15 @@ continuation did not count."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 SOUND: frozenset[Kind] = frozenset({"exact", "unverified"})
 CUT_KINDS: frozenset[Kind] = frozenset({"cut"})
-JUNK_KINDS: frozenset[Kind] = frozenset(KINDS) - SOUND - CUT_KINDS - {"missing_z", "integer"}
+JUNK_KINDS: frozenset[Kind] = frozenset(
+    {"letters", "punctuation", "extra_digit", "fourth_number", "missing_comma", "trailing_mark"}
+)
 """Of a block that is not three numbers. It has junk where its reading finds a text too many; ``JunkCount`` has the
 reports' two counts."""
 NUMERIC = frozenset("0123456789.,-")
 _DIGITS = frozenset("0123456789.-")
 
-SPECIAL_TOKEN = re.compile(r"<(?:\|[^<>|]*\||/?s|bos|eos|pad|unk)>")
+SPECIAL_TOKEN = re.compile(SPECIAL)
 _TAGS = ("[SMILES]", "[/SMILES]", "[CONFORMER]", "[/CONFORMER]")
 PROMPT = re.compile(r"\[SMILES\]((?:[^\[]|\[(?!/?SMILES\]))*+)\[/SMILES\]")
 """A whole prompt, and its SMILES."""
@@ -57,6 +60,12 @@ class FoundBlock:
     content: str
     closed: bool
     descriptor: str = ""  # the "[C]" that it follows; empty when it follows none
+    is_last: bool = False  # of bare bins: not closed, and the text ends in it
+    is_shared: bool = False  # of bare bins: it stands for two atoms
+
+    @property
+    def content_start(self) -> int:
+        return self.end - self.closed - len(self.content)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +105,10 @@ class JunkCount:
     by_kind: dict[Kind, int]
 
 
-def find_blocks(text: str) -> list[FoundBlock]:
+def find_blocks(text: str, form: NumberFormat = READ_FORMAT) -> list[FoundBlock]:
     """All coordinate blocks of a text, closed or not, however damaged. Bonds, special tokens and prompts are none."""
+    if isinstance(form, BinFormat) and form.is_bare:
+        return [FoundBlock(*found) for found in find_bare(text, form)]
     blocks = []
     prompt = _next_prompt(text, 0)
     close = behind = 0  # the first '>' at or after where we are; where the last block, bond or special token ended
@@ -147,13 +158,21 @@ def read_block(
     lp: str = "none",
     mass: CloseMass | None = None,
     closed: bool = True,
+    is_last: bool = False,
+    is_shared: bool = False,
 ) -> BlockReading:
-    """The kinds of one block's content, under the LP that made it and, where known, with the model's own mass."""
+    """The kinds of one block's content, under the LP that made it and, where known, with the model's own mass.
+    ``is_last`` and ``is_shared`` are those of its ``FoundBlock``."""
+    if isinstance(form, BinFormat) and form.is_bare:
+        read = read_bare(content, form, closed=closed, is_last=is_last, is_shared=is_shared)
+        return BlockReading(content, tuple(sorted(read.kinds, key=KINDS.index)), *read[1:])
     start, end = _junk_span(content, form)
     forced_close = lp_of_text(lp).closed_by != "model"
     clean, without_junk = _patterns(form)[0], content[:start] + content[end:]
     is_clean, is_whole = clean.fullmatch(content) is not None, clean.fullmatch(without_junk) is not None
-    if is_clean:
+    if is_clean and isinstance(form, BinFormat) and None in map(form.index_of, content.split(",")):
+        kinds: set[Kind] = {"outside_bins"}
+    elif is_clean:
         kinds = {_kind_of_clean(content, form, mass, closed, forced_close)}
     else:
         kinds = _kinds_of_damaged(content, form, is_whole, may_be_cut=forced_close or not closed)
@@ -162,9 +181,26 @@ def read_block(
     return BlockReading(content, tuple(sorted(kinds, key=KINDS.index)), is_clean, start, end, numbers)
 
 
-def read_blocks(blocks: Sequence[FoundBlock], *, form: NumberFormat = READ_FORMAT, lp: str) -> list[BlockReading]:
-    """Each by its text alone."""
-    return [read_block(block.content, form=form, lp=lp, closed=block.closed) for block in blocks]
+def read_blocks(
+    blocks: Sequence[FoundBlock],
+    *,
+    form: NumberFormat = READ_FORMAT,
+    lp: str,
+    masses: Mapping[int, CloseMass] | None = None,
+) -> list[BlockReading]:
+    """Each by its text, and by the model's own ``masses`` where these are known."""
+    return [
+        read_block(
+            block.content,
+            form=form,
+            lp=lp,
+            mass=(masses or {}).get(index),
+            closed=block.closed,
+            is_last=block.is_last,
+            is_shared=block.is_shared,
+        )
+        for index, block in enumerate(blocks)
+    ]
 
 
 def displacement_ang(cut: str, whole: str) -> float | None:

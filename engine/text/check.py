@@ -27,6 +27,7 @@ from engine.chem.enriched import (
     NEXT_CONFORMER,
     OPEN_TAG,
     Decoded,
+    as_decimals,
     decode,
     decode_parts,
     described,
@@ -64,6 +65,7 @@ _DESCRIPTOR = re.compile(r"\[[^\[\]]*\]")
 _UNKNOWN_TOKEN = re.compile(r"<\|?unk\|?>|\[UNK\]", re.IGNORECASE)
 _OPENING = re.compile(re.escape(OPEN_TAG))
 _BETWEEN = re.compile(rf"{re.escape(CLOSE_TAG)}\s*{re.escape(OPEN_TAG)}")  # two conformers
+_SERIALIZATION = re.compile(r"\[SERIALIZATION\].*?\[/SERIALIZATION\]", re.DOTALL)
 _PADDING = re.compile(rf"\A(?:\s*{SPECIAL_TOKEN.pattern})+")
 
 
@@ -139,27 +141,27 @@ def answer_of(text: str) -> str:
     return find_answer(text).conformers[0]
 
 
-def shown_descriptors(molecule: Molecule, text: str) -> Descriptors | None:
+def shown_descriptors(molecule: Molecule, text: str, form: NumberFormat = READ_FORMAT) -> Descriptors | None:
     """How an answer of this molecule, given with plain descriptors, writes bare heteroatoms that have hydrogens; None
     where it does not tell: the molecule has none, or the answer is not atom by atom the molecule."""
-    written = without_blocks(answer_of(text))
+    written = without_blocks(answer_of(text), form)
     kinds = DESCRIPTORS if molecule.atoms and written else ()
     matching = [kind for kind in kinds if written == without_blocks(skeleton_of(described(molecule, kind)))]
     return matching[0] if len(matching) == 1 else None
 
 
-def without_blocks(answer: str) -> str:
-    blocks = find_blocks(answer)
+def without_blocks(answer: str, form: NumberFormat = READ_FORMAT) -> str:
+    blocks = find_blocks(answer, form)
     starts, ends = [0, *(block.end for block in blocks)], [*(block.start for block in blocks), len(answer)]
     return "".join(answer[start:end] for start, end in zip(starts, ends, strict=True))
 
 
-def extract_smiles(answer: str) -> str:
+def extract_smiles(answer: str, form: NumberFormat = READ_FORMAT) -> str:
     """The SMILES that an answer spells: its blocks removed, wrapped atoms bare again. Where the group's reader reads
     the answer to its end, it says what a block is: a ``<`` may be within one."""
     with suppress(EnrichedError):
-        return split_as_group(answer)[0]
-    return _DESCRIPTOR.sub(lambda match: bare_form(match.group()), without_blocks(answer))
+        return split_as_group(answer, form)[0]
+    return _DESCRIPTOR.sub(lambda match: bare_form(match.group()), _SERIALIZATION.sub("", without_blocks(answer, form)))
 
 
 def check_sample(
@@ -176,7 +178,7 @@ def check_sample(
     ``readings`` are the blocks' readings where an alignment has made better ones than the text alone gives. Those by an
     LP's positions need not be as many as the text's blocks; then there is one conformer.
     """
-    answer, found = find_answer(text, prompt), find_blocks(text)
+    answer, found = find_answer(text, prompt), find_blocks(text, form)
     starts = [block.start for block in found]
     inside = [slice(bisect_left(starts, start), bisect_left(starts, end)) for start, end in answer.bodies]
     if readings is None or (len(readings) != len(found) and len(inside) > 1):
@@ -230,16 +232,17 @@ def _check_conformer(
     is_unclosed: bool,
 ) -> Check:
     """One of the answer's conformers; what is wrong with it begins with its ``name``."""
-    extracted = extract_smiles(text)
+    extracted = extract_smiles(text, form)
     mol, parse_error = _parse(extracted)
     is_same = mol is not None and same_graph(mol, prompt.mol)
-    has_real = _has_real_coordinates(readings)
+    has_real = _has_real_coordinates(readings, form)
     issues = _issues(blocks, mol, is_same, has_real, is_unclosed)
-    takes_it = set(issues) <= {NO_COORDINATES} and _group_takes(text, mol)
+    takes_it = set(issues) <= {NO_COORDINATES} and _group_takes(text, mol, form)
     other = None if isinstance(form, BinFormat) else other_form(text)
     if other is not None:
         of_form = {NO_COORDINATES} if other in ("legacy", "binned") else set(issues)  # of the others nothing is read
         issues = [OTHER_WORDS[other], *(issue for issue in issues if issue not in of_form)]
+    damages = [] if other is not None else _damages(text, readings, prompt.atoms, form)
     return Check(
         passed=not issues,
         decodes=takes_it,
@@ -254,7 +257,7 @@ def _check_conformer(
         has_real_coordinates=has_real,
         blocks=len(readings),
         unverified_blocks=sum("unverified" in reading.kinds for reading in readings),
-        why_not_clean=tuple(f"{name}{damage}" for damage in _damages(readings, prompt.atoms) if other is None),
+        why_not_clean=tuple(f"{name}{damage}" for damage in damages),
     )
 
 
@@ -272,23 +275,25 @@ def _issues(
     return [issue for issue, is_so in applies.items() if is_so]
 
 
-def _group_takes(answer: str, mol: Chem.Mol | None) -> bool:
+def _group_takes(answer: str, mol: Chem.Mol | None, form: NumberFormat) -> bool:
     """Whether the group's decoder takes all of it; ``mol`` is what its SMILES gives."""
     try:
-        _, contents = split_as_group(answer)
+        _, contents = split_as_group(answer, form)
     except EnrichedError:
         return False
     has_all = mol is not None and mol.GetNumAtoms() == len(contents)
     return has_all and all(why_not_taken(content) is None for content in contents)
 
 
-def _damages(readings: Sequence[BlockReading], atoms: int) -> Iterator[str]:
+def _damages(text: str, readings: Sequence[BlockReading], atoms: int, form: NumberFormat) -> Iterator[str]:
     """Of one conformer, each damaged block, and blocks that are too many or too few."""
     for number, reading in enumerate(readings):
         if not SOUND.issuperset(reading.kinds):
             yield f"block {number} is {', '.join(reading.kinds)}: {shown(reading.content)}"
     if len(readings) != atoms:
         yield f"{counted(len(readings), 'block')} for {counted(atoms, 'atom')}"
+    if form.closing == ";" and (semicolons := without_blocks(text, form).count(";")):
+        yield f"{counted(semicolons, 'semicolon')} too many"
 
 
 def asks_for_another(answer: Answer, prompt: Molecule) -> bool:
@@ -321,9 +326,9 @@ def _parse(smiles: str) -> tuple[Chem.Mol | None, str | None]:
         return None, error.what
 
 
-def _has_real_coordinates(readings: Sequence[BlockReading]) -> bool:
+def _has_real_coordinates(readings: Sequence[BlockReading], form: NumberFormat) -> bool:
     triples = [reading.numbers for reading in readings if len(reading.numbers) == 3]
-    if len(readings) == 1:
+    if len(readings) == 1 or isinstance(form, BinFormat):  # no bin is more real than another
         return bool(triples)  # a lone atom belongs at the origin
     return any(float(number) != 0.0 for triple in triples for number in triple)
 
@@ -331,13 +336,14 @@ def _has_real_coordinates(readings: Sequence[BlockReading]) -> bool:
 # --- the two readers ----------------------------------------------------------------------------------------------
 
 
-def decode_with(reader: ReaderName, text: str) -> Decoded:
+def decode_with(reader: ReaderName, text: str, form: NumberFormat = READ_FORMAT) -> Decoded:
     """The molecule and conformer that a reader makes of an answer, of several conformers the first; EnrichedError where
-    it is none, or not finite."""
+    it is none, or not finite. Of bins it has the middles."""
+    text = as_decimals(text, form, reader)
     if reader == "strict":
         return decode(_BETWEEN.split(text, maxsplit=1)[0])
-    if (form := other_form(answer_of(text))) is not None:
-        raise EnrichedError(OTHER_WORDS[form])
+    if (other := other_form(answer_of(text))) is not None:
+        raise EnrichedError(OTHER_WORDS[other])
     decoded = decode_as_group(text)
     block = next((index for index, xyz in enumerate(decoded.coordinates) if not np.isfinite(xyz).all()), None)
     if block is not None:
@@ -373,10 +379,10 @@ def clean_up(text: str, form: NumberFormat = READ_FORMAT) -> str:
     cut took away does not come back.
     """
     cleaned, position = "", 0
-    for block in find_blocks(text):
+    for block in find_blocks(text, form):
         reading = read_block(block.content, form=form)
         before_junk = block.content[: reading.junk_start]
         if block.closed and not reading.is_clean_triple and read_block(before_junk, form=form).is_clean_triple:
-            cleaned += text[position : block.start] + f"<{before_junk}>"
+            cleaned += text[position : block.start] + f"{form.opening}{before_junk}{form.closing}"
             position = block.end
     return cleaned + text[position:]

@@ -27,7 +27,6 @@ from engine.text.blocks import (
     block_places,
     conformer_numbers,
     find_blocks,
-    read_block,
     read_blocks,
 )
 from engine.text.template import FREE, ROLES, Template, check_placeholder, needed_by_content, token_roles
@@ -89,21 +88,18 @@ def read_generated(
         blocks = _blocks_by_position(template, text, starts)
         template_block, conformer = list(range(len(blocks))), [1] * len(blocks)
     else:
-        blocks = find_blocks(text)
+        blocks = find_blocks(text, form)
         atoms, conformer = match_blocks(units_between(template.text, template.block_spans.tolist()), text, blocks)
         offsets = (template.blocks * (number - 1) for number in conformer)
         template_block = [-1 if atom < 0 else atom + offset for atom, offset in zip(atoms, offsets, strict=True)]
-    readings = [
-        read_block(block.content, form=form, lp=lp, mass=(masses or {}).get(index), closed=block.closed)
-        for index, block in enumerate(blocks)
-    ]
+    readings = read_blocks(blocks, form=form, lp=lp, masses=masses)
     return _read(text, ids, starts, ends, blocks, readings, template_block, conformer)
 
 
-def read_text(text: str, tokenizer: TextTokenizer) -> ReadText:
+def read_text(text: str, tokenizer: TextTokenizer, form: NumberFormat = READ_FORMAT) -> ReadText:
     """A text of which neither the model nor an LP is known."""
-    ids, blocks = tokenizer.encode(text), find_blocks(text)
-    readings = read_blocks(blocks, lp=NO_LP)
+    ids, blocks = tokenizer.encode(text), find_blocks(text, form)
+    readings = read_blocks(blocks, form=form, lp=NO_LP)
     conformers = [number for _, number in block_places(text, blocks)]
     return _read(text, ids, *tokenizer.offsets(text, ids), blocks, readings, [-1] * len(blocks), conformers)
 
@@ -119,16 +115,17 @@ def _read(
     conformer: list[int],
 ) -> ReadText:
     # An unclosed block has no '>' of its own; its span is widened by one so that its last token still is inside.
-    spans = np.array([(block.start, block.end + (not block.closed)) for block in blocks], dtype=np.int64).reshape(-1, 2)
+    ends_of = [(block.content_start - 1, block.end + (not block.closed)) for block in blocks]
+    spans = np.array(ends_of, dtype=np.int64).reshape(-1, 2)
     roles, block_of = token_roles(starts, ends, spans, len(text) + 1)
     is_junk = np.zeros(len(starts), dtype=np.bool_)
     for index, (block, reading) in enumerate(zip(blocks, readings, strict=True)):
         if not block.closed:  # the widening must not take what follows the block
             behind = (block_of == index) & (starts >= block.end)
-            is_next = index + 1 < len(blocks) and blocks[index + 1].start == block.end
+            is_next = index + 1 < len(blocks) and spans[index + 1, 0] == block.end
             block_of[behind] = np.where(is_next, index + 1, -1)
         if reading.junk_end > reading.junk_start:
-            first, last = block.start + 1 + reading.junk_start, block.start + 1 + reading.junk_end
+            first, last = block.content_start + reading.junk_start, block.content_start + reading.junk_end
             is_junk |= (starts < last) & (ends > first)
     return ReadText(text, ids, starts, ends, roles, block_of, is_junk, blocks, readings, template_block, conformer)
 
@@ -154,8 +151,10 @@ def blocks_of(
 ) -> list[Block]:
     """Blocks as they were found and read, next to the FREE positions that a template has for their atoms."""
     conformers = conformers or [1] * len(blocks)
-    numbers = [(block.descriptor, ",".join(reading.numbers)) for block, reading in zip(blocks, readings, strict=True)]
-    needs = needed_by_content(numbers, tokenizer) if free and tokenizer else []
+    numbers = [
+        (block.descriptor, form.comma.join(reading.numbers)) for block, reading in zip(blocks, readings, strict=True)
+    ]
+    needs = needed_by_content(numbers, tokenizer, form) if free and tokenizer else []
     records = []
     for index, (block, reading, atom, conformer) in enumerate(zip(blocks, readings, atoms, conformers, strict=True)):
         x, y, z = [form.value_ang(number) for number in reading.numbers] + [None] * (3 - len(reading.numbers))
@@ -206,11 +205,13 @@ def free_ranges(roles: NDArray[np.int8], block_of: NDArray[np.int32], blocks: in
     return [range(start, end + 1) for start, end in zip(first.tolist(), last.tolist(), strict=True)]
 
 
-def block_needs(text: ReadText, tokenizer: TextTokenizer, placeholder: str) -> list[Block]:
+def block_needs(
+    text: ReadText, tokenizer: TextTokenizer, placeholder: str, form: NumberFormat = READ_FORMAT
+) -> list[Block]:
     """The blocks of a text, with their need and drift against a template of this placeholder."""
     check_placeholder(placeholder)
-    free = needed_by_content([(block.descriptor, placeholder) for block in text.blocks], tokenizer)
-    return blocks_of(text.blocks, text.readings, range(len(free)), free, tokenizer)
+    free = needed_by_content([(block.descriptor, placeholder) for block in text.blocks], tokenizer, form)
+    return blocks_of(text.blocks, text.readings, range(len(free)), free, tokenizer, form)
 
 
 # --- matching atoms -----------------------------------------------------------------------------------------------
@@ -218,12 +219,12 @@ def block_needs(text: ReadText, tokenizer: TextTokenizer, placeholder: str) -> l
 
 def units_between(text: str, spans: Sequence[tuple[int, int]], position: int = 0) -> list[tuple[str, str]]:
     """For each block the descriptor before it and the bonds, branches and ring digits before that, from ``position``
-    on."""
+    on. The span of a bare block may begin with the descriptor's last character."""
     units = []
     for start, end in spans:
         between = text[position:start]
         cut = max(between.rfind("["), 0)
-        units.append((between[cut:], between[:cut]))
+        units.append((between[cut:].removesuffix("]"), between[:cut]))
         position = end
     return units
 

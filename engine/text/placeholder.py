@@ -27,7 +27,8 @@ from engine.chem.frame import place_in_frame
 from engine.chem.smiles import parse_smiles
 from engine.chem.structure_files import form_by_name, read_molecules
 from engine.errors import EnrichedError, FileError, PlaceholderError, shown, unquoted
-from engine.records import FIXED4, Molecule, NumberFormat
+from engine.lp_records import usual_placeholder
+from engine.records import FIXED4, BinFormat, Molecule, NumberFormat
 from engine.text.check import answer_of
 from engine.text.template import block_spans, needed_tokens
 from engine.text.tokenizers import TextTokenizer
@@ -88,7 +89,12 @@ class FittedPlaceholder:
 
 
 def fit_placeholder(
-    texts: Sequence[str], tokenizer: TextTokenizer, *, junk_weight: float = 1.0, cut_weight: float = 1.0
+    texts: Sequence[str],
+    tokenizer: TextTokenizer,
+    form: NumberFormat = FIXED4,
+    *,
+    junk_weight: float = 1.0,
+    cut_weight: float = 1.0,
 ) -> FittedPlaceholder:
     """The placeholder that fits the blocks of these enriched texts best."""
     if not (0 <= junk_weight <= MOST_WEIGHT and 0 <= cut_weight <= MOST_WEIGHT and junk_weight + cut_weight > 0):
@@ -96,12 +102,15 @@ def fit_placeholder(
             f"the weights of junk and cut are {junk_weight:g} and {cut_weight:g}",
             f"Give two from 0 to {MOST_WEIGHT:,.0f}, not both zero",
         )
-    needed = np.concatenate([np.zeros(0, dtype=np.int64), *needed_tokens(texts, tokenizer)])
+    needed = np.concatenate([np.zeros(0, dtype=np.int64), *needed_tokens(texts, tokenizer, form)])
     if len(needed) == 0:
         raise PlaceholderError("there are no blocks to fit a placeholder to", "Give enriched text with coordinates")
-    contents = (text[start + 1 : end - 1] for text in texts for start, end in block_spans(text).tolist())
-    shapes = Counter(_NUMBER.sub(_level, content) for content in contents if _TRIPLE.fullmatch(content))
-    by_free = _by_free_count(shapes, tokenizer)
+    if isinstance(form, BinFormat):  # all blocks have one shape
+        shapes = Counter({usual_placeholder(form): len(needed)})
+    else:
+        contents = (text[start + 1 : end - 1] for text in texts for start, end in block_spans(text).tolist())
+        shapes = Counter(_NUMBER.sub(_level, content) for content in contents if _TRIPLE.fullmatch(content))
+    by_free = _by_free_count(shapes, tokenizer, form)
     costs: dict[int, float] = {}
     for free in sorted(by_free):
         surplus, missing = np.maximum(free - needed, 0).mean(), np.maximum(needed - free, 0).mean()
@@ -117,14 +126,14 @@ def _level(number: re.Match[str]) -> str:
     return f"{sign}{integer}.{'0' * len(decimals)}" if decimals else f"{sign}{integer}"
 
 
-def _by_free_count(shapes: Counter[str], tokenizer: TextTokenizer) -> dict[int, str]:
+def _by_free_count(shapes: Counter[str], tokenizer: TextTokenizer, form: NumberFormat) -> dict[int, str]:
     """For each FREE count that a placeholder can reach, the commonest shape that reaches it."""
     # Up to four decimals on each axis and either sign of x: all counts in between.
     axes = itertools.product(("", "-"), *[("0", "0.0", "0.00", "0.000", "0.0000")] * 3)
-    regular = (f"{sign}{x},{y},{z}" for sign, x, y, z in axes)
+    regular = [] if isinstance(form, BinFormat) else [f"{sign}{x},{y},{z}" for sign, x, y, z in axes]
     candidates = sorted({*shapes, *regular}, key=lambda shape: (-shapes[shape], len(shape), shape))
-    skeletons = [f"[C]<{shape}>[C]<{shape}>" for shape in candidates]
+    skeletons = [f"[C]{form.opening}{shape}{form.closing}" * 2 for shape in candidates]
     best: dict[int, str] = {}
-    for shape, needs in zip(candidates, needed_tokens(skeletons, tokenizer), strict=True):
+    for shape, needs in zip(candidates, needed_tokens(skeletons, tokenizer, form), strict=True):
         best.setdefault(int(needs[0]), shape)
     return best

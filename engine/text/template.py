@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from engine.chem.enriched import CLOSE_TAG, OPEN_TAG
 from engine.errors import EnrichedError, PlaceholderError, shown
 from engine.lp_records import DEFAULT_PLACEHOLDER
-from engine.records import Role
+from engine.records import FIXED4, NumberFormat, Role
 from engine.text.tokenizers import TextTokenizer, check_text
 
 GUESSED_PLACEHOLDER = "1.23,-4.56,7.89"
@@ -34,6 +34,7 @@ MOST_PLACEHOLDER_CHARACTERS = 100
 _CONTENT = re.compile(r"[^<>\[\]]*")
 _DESCRIPTOR = re.compile(r"\[[^<>\[\]\r\n]+\]")
 _BLOCK = re.compile(r"(?<=\])<([^<>\[\]]*)>")
+_BARE_BLOCK = re.compile(r"\]([^<>\[\];]*);")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,37 +104,53 @@ def check_placeholder(placeholder: str) -> str:
     return placeholder
 
 
-def skeleton(enriched: str, placeholder: str = DEFAULT_PLACEHOLDER) -> str:
+def skeleton(enriched: str, placeholder: str = DEFAULT_PLACEHOLDER, form: NumberFormat = FIXED4) -> str:
     """Enriched text with every block's content replaced by the placeholder."""
-    return _BLOCK.sub(lambda _: f"<{placeholder}>", enriched)
+    before = form.opening or "]"
+    return _pattern(form).sub(lambda _: f"{before}{placeholder}{form.closing}", enriched)
 
 
-def block_spans(text: str) -> NDArray[np.int32]:
-    """Where the blocks of well-formed enriched text stand, from '<' to past '>': [blocks, 2]."""
-    return np.array([match.span() for match in _BLOCK.finditer(text)], dtype=np.int32).reshape(-1, 2)
+def block_spans(text: str, form: NumberFormat = FIXED4) -> NDArray[np.int32]:
+    """Where the blocks of well-formed enriched text stand, from '<' to past '>': [blocks, 2]. Of bare bins from the
+    ``]`` before them to past ``;``: the first and the last character are no part of the numbers in either."""
+    return np.array([match.span() for match in _pattern(form).finditer(text)], dtype=np.int32).reshape(-1, 2)
+
+
+def _pattern(form: NumberFormat) -> re.Pattern[str]:
+    return _BLOCK if form.opening else _BARE_BLOCK
 
 
 def build_template(
-    enriched: str, tokenizer: TextTokenizer, placeholder: str = DEFAULT_PLACEHOLDER, *, tags: bool = False
+    enriched: str,
+    tokenizer: TextTokenizer,
+    placeholder: str = DEFAULT_PLACEHOLDER,
+    *,
+    tags: bool = False,
+    form: NumberFormat = FIXED4,
 ) -> Template:
     """The template of one molecule, given as enriched text or as a skeleton with any block content."""
-    return build_templates([enriched], tokenizer, placeholder, tags=tags)[0]
+    return build_templates([enriched], tokenizer, placeholder, tags=tags, form=form)[0]
 
 
 def build_templates(
-    enriched: Sequence[str], tokenizer: TextTokenizer, placeholder: str = DEFAULT_PLACEHOLDER, *, tags: bool = False
+    enriched: Sequence[str],
+    tokenizer: TextTokenizer,
+    placeholder: str = DEFAULT_PLACEHOLDER,
+    *,
+    tags: bool = False,
+    form: NumberFormat = FIXED4,
 ) -> list[Template]:
-    """Templates of many molecules, tokenised in one batch."""
+    """Templates of many molecules, tokenised in one batch. Of ``form`` only its brackets count."""
     check_placeholder(placeholder)
     if tokenizer.id_of(f"<{placeholder}>") in tokenizer.added:
         problem = f"the placeholder {shown(placeholder)} makes every block a special token"
         raise PlaceholderError(problem, f"Use for example {DEFAULT_PLACEHOLDER}")
-    texts = [skeleton(text, placeholder) for text in enriched]
+    texts = [skeleton(text, placeholder, form) for text in enriched]
     if tags:
         texts = [f"{OPEN_TAG}{text}{CLOSE_TAG}" for text in texts]
     templates = []
     for text, ids in zip(texts, tokenizer.encode_batch(texts), strict=True):
-        spans = block_spans(text)
+        spans = block_spans(text, form)
         if len(spans) == 0:
             raise EnrichedError("there is no block to put a placeholder into", text=text)
         starts, ends = tokenizer.offsets(text, ids)
@@ -183,34 +200,45 @@ class DriftSummary:
         return count / self.blocks if self.blocks else 0.0
 
 
-def needed_tokens(texts: Sequence[str], tokenizer: TextTokenizer) -> list[NDArray[np.int64]]:
+def needed_tokens(
+    texts: Sequence[str], tokenizer: TextTokenizer, form: NumberFormat = FIXED4
+) -> list[NDArray[np.int64]]:
     """For each enriched text, the tokens that lie wholly inside each of its blocks."""
     needs = []
     for text, ids in zip(texts, tokenizer.encode_batch(texts), strict=True):
-        spans = block_spans(text)
+        spans = block_spans(text, form)
         roles, block_of = token_roles(*tokenizer.offsets(text, ids), spans, len(text))
         needs.append(np.bincount(block_of[roles == FREE], minlength=len(spans)).astype(np.int64))
     return needs
 
 
-def needed_by_content(blocks: Sequence[tuple[str, str]], tokenizer: TextTokenizer) -> list[int]:
+def needed_by_content(
+    blocks: Sequence[tuple[str, str]], tokenizer: TextTokenizer, form: NumberFormat = FIXED4
+) -> list[int]:
     """Tokens that single contents need, each given with the descriptor before it, which may merge with a sign."""
     # One text with a line for each: a call a block would cost more than all the rest of an alignment.
-    sound = [index for index, (_, content) in enumerate(blocks) if _CONTENT.fullmatch(content)]
+    sound = [
+        index
+        for index, (_, content) in enumerate(blocks)
+        if _CONTENT.fullmatch(content) and form.closing not in content
+    ]
     probes = [
-        f"{descriptor if _DESCRIPTOR.fullmatch(descriptor) else '[C]'}<{content}>["
+        f"{descriptor if _DESCRIPTOR.fullmatch(descriptor) else '[C]'}{form.opening}{content}{form.closing}["
         for descriptor, content in (blocks[index] for index in sound)
     ]
-    needs = needed_tokens(["\n".join(probes)], tokenizer)[0].tolist()
+    needs = needed_tokens(["\n".join(probes)], tokenizer, form)[0].tolist()
     by_block = dict(zip(sound, needs, strict=True))
     return [by_block.get(index, 0) for index in range(len(blocks))]
 
 
-def drift_summary(texts: Sequence[str], tokenizer: TextTokenizer, placeholder: str) -> DriftSummary:
+def drift_summary(
+    texts: Sequence[str], tokenizer: TextTokenizer, placeholder: str, form: NumberFormat = FIXED4
+) -> DriftSummary:
     """How the blocks of these texts would fare under a position LP with this placeholder."""
     nothing = np.zeros(0, dtype=np.int64)
-    free = np.concatenate([nothing, *(made.free_per_block for made in build_templates(texts, tokenizer, placeholder))])
-    needed = np.concatenate([nothing, *needed_tokens(texts, tokenizer)])
+    made = build_templates(texts, tokenizer, placeholder, form=form)
+    free = np.concatenate([nothing, *(template.free_per_block for template in made)])
+    needed = np.concatenate([nothing, *needed_tokens(texts, tokenizer, form)])
     every, blocks = free - needed, len(free)
     values, counts = np.unique(every, return_counts=True)
     return DriftSummary(
