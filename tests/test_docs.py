@@ -30,10 +30,11 @@ EXAMPLES = re.findall(rf"`(?:([A-Z_]+)=\S+ )?{re.escape(PREFIX)}([^`]+)`\n\n```\
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the example of a report, and the demo store with one for writing."""
+    """A folder with the examples of a report and of a pool, and the demo store with one for writing."""
     monkeypatch.chdir(tmp_path)
-    report = next(text for _, command, text in EXAMPLES if "report.json" in command)
-    (tmp_path / "report.json").write_text(report, encoding="utf-8")
+    for name in ("report.json", "pool.sdf"):
+        example = next(text for _, command, text in EXAMPLES if name in command)
+        (tmp_path / name).write_text(example, encoding="utf-8")
     return tmp_path
 
 

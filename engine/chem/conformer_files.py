@@ -30,6 +30,7 @@ from engine.chem.smiles import (
     MOST_CHARACTERS,
     MOST_HEAVY_ATOMS,
     canonical_order,
+    flat_smiles,
     graph_key,
     read_text_order,
     same_graph,
@@ -111,12 +112,13 @@ def settled_smiles(text: str) -> str:
 
 
 @lru_cache(4_096)
-def _order_in(smiles: str, other: str) -> list[int]:
+def _order_in(smiles: str, other: str, stereo: bool) -> list[int]:
     """For each atom of ``smiles``, a settled one, its index in ``other``, another SMILES of the same molecule."""
     wanted, given = read_text_order(smiles), read_text_order(other)
     if smiles == other:
         return list(range(wanted.GetNumAtoms()))
-    if not same_graph(wanted, given):
+    is_same = same_graph(wanted, given) if stereo else flat_smiles(wanted) == flat_smiles(given)
+    if not is_same:
         raise GraphMismatchError(f"its graph is {shown(other, 200)}, which is not its key's {shown(smiles, 200)}")
     with matching():
         match = given.GetSubstructMatch(wanted, useChirality=True) or given.GetSubstructMatch(wanted)
@@ -125,19 +127,30 @@ def _order_in(smiles: str, other: str) -> list[int]:
     return list(match)
 
 
-def under_its_key(conformer: HeavyConformer) -> HeavyConformer:
-    """Of the molecule that it is filed under, its coordinates in the order of that SMILES."""
+def under_its_key(conformer: HeavyConformer, *, stereo: bool = True) -> HeavyConformer:
+    """Of the molecule that it is filed under, its coordinates in the order of that SMILES. Without ``stereo`` a
+    mirrored centre is no other molecule."""
     if conformer.problem:
         return conformer
     try:
         smiles = settled_smiles(conformer.key or conformer.smiles)
-        order, xyz = _order_in(smiles, conformer.smiles), np.asarray(conformer.xyz, dtype=np.float64)
+        order, xyz = _order_in(smiles, conformer.smiles, stereo), np.asarray(conformer.xyz, dtype=np.float64)
         if xyz.shape != (len(order), 3):
             raise ConformerError(f"coordinates have shape {xyz.shape}, its SMILES has {len(order)} atoms")
         check_coordinates(xyz)
     except DriftscopeError as error:
         return omitted(conformer.source, conformer.key or conformer.smiles, error.what)
     return replace(conformer, smiles=smiles, xyz=np.ascontiguousarray(xyz[order]))
+
+
+def as_asked(conformer: HeavyConformer) -> tuple[HeavyConformer, bool | None]:
+    """In the order of the SMILES that its file names for it, and whether it is that molecule, which a centre of the
+    other hand is too: as in a text that copies the SMILES, what is wrong in space is the verdict's matter. None where
+    the file names none. Another molecule is in the order of its own SMILES."""
+    placed = under_its_key(conformer, stereo=False)
+    if not conformer.key or not placed.problem:
+        return placed, True if conformer.key else None
+    return under_its_key(replace(conformer, key="")), False
 
 
 def molecule_with(smiles: str, conformers: Sequence[Array]) -> Chem.Mol:
@@ -151,8 +164,8 @@ def molecule_with(smiles: str, conformers: Sequence[Array]) -> Chem.Mol:
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
-def read_references(path: Path) -> tuple[forms.Form, Conformers]:
-    """The form of a file, or of all files in a folder, and the conformers, which are not read yet."""
+def files_of(path: Path) -> tuple[forms.Form, list[Path]]:
+    """A file, or all files in a folder, by name, and the one form that they have."""
     paths = [path]
     if path.is_dir():
         paths = sorted(Path(folder, name) for folder, _, names in os.walk(path) for name in names)  # follows no link
@@ -164,9 +177,26 @@ def read_references(path: Path) -> tuple[forms.Form, Conformers]:
     form = next(iter(by_form), None)
     if form not in FORMS:
         endings = ", ".join(ending for ending, form in forms.ENDINGS.items() if form in FORMS)
-        raise FileError(f"{shown(path, 200)} is, or has, no file of references", f"Known are {endings}")
-    read = _of_sdf if form == "sdf" else _of_parquet
-    return form, pickled_conformers(paths) if form == "pickle" else chain.from_iterable(map(read, paths))
+        raise FileError(f"{shown(path, 200)} is, or has, no file of conformers", f"Known are {endings}")
+    return form, paths
+
+
+def read_conformers(
+    form: forms.Form,
+    paths: Sequence[Path],
+    shapes: Sequence[Shape] = tuple(SHAPES),
+    tell: Callable[[str], object] = lambda stats: None,
+) -> Conformers:
+    """Of all files, as they are needed. ``tell`` gets a shard's stats, in words."""
+    if form == "pickle":
+        return pickled_conformers(paths, shapes, tell)
+    return chain.from_iterable(map(_of_sdf if form == "sdf" else _of_parquet, paths))
+
+
+def read_references(path: Path) -> tuple[forms.Form, Conformers]:
+    """The form of a file, or of all files in a folder, and the conformers, which are not read yet."""
+    form, paths = files_of(path)
+    return form, read_conformers(form, paths)
 
 
 def _of_sdf(path: Path) -> Conformers:

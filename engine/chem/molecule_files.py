@@ -153,7 +153,7 @@ def read_rows(path: Path, column: str | None = None) -> Rows:
         if is_failures(forms.beginning(path, FIRST_LINES)):
             raise FileError(f"{shown(path.name)} is {OTHER_WORDS['failures']}", INSTEAD["failures"])
         cells = first.split(_delimiter(first))
-        is_row = len(cells) > 1 and (_ROW.match(first) or _smiles_columns(cells))
+        is_row = len(cells) > 1 and (_ROW.match(first) or smiles_columns(cells))
         form = "table" if column is not None or is_row else "list"
     if form == "pickle":
         raise FileError(f"{shown(path.name)} is a pickle", "`references add` takes it")
@@ -163,7 +163,7 @@ def read_rows(path: Path, column: str | None = None) -> Rows:
 def _list(path: Path, column: str | None) -> Rows:
     for index, (number, line) in enumerate(forms.content_lines(path)):
         smiles = line.split(maxsplit=1)[0]
-        if index or not _smiles_columns([smiles]):
+        if index or not smiles_columns([smiles]):
             yield number, smiles
 
 
@@ -178,7 +178,7 @@ def _table(path: Path, column: str | None) -> Rows:
                 if not any(map(str.strip, cells)) or (index is None and _PREAMBLE.match(cells[0])):
                     continue
                 if index is None:
-                    is_header = column is not None or _smiles_columns(cells) or not _is_data(cells)
+                    is_header = column is not None or smiles_columns(cells) or not _is_data(cells)
                     index = _column(path, cells, column) if is_header else 0
                     if is_header:
                         continue
@@ -242,7 +242,7 @@ def _key(name: str) -> str:
     return re.sub(r"[\W_]+", "", name.lower())
 
 
-def _smiles_columns(names: Sequence[str], column: str | None = None) -> list[int]:
+def smiles_columns(names: Sequence[str], column: str | None = None) -> list[int]:
     """The columns that may hold the SMILES: one, unless none or several have such a name."""
     keys = [_key(name) for name in names]
     if column is not None:
@@ -252,7 +252,7 @@ def _smiles_columns(names: Sequence[str], column: str | None = None) -> list[int
 
 
 def _column(path: Path, names: Sequence[str], column: str | None) -> int:
-    columns = _smiles_columns(names, column)
+    columns = smiles_columns(names, column)
     if len(columns) == 1:
         return columns[0]
     problem = f"{'several columns' if columns else 'no column'} {'of SMILES' if column is None else shown(column)}"

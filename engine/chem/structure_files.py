@@ -42,6 +42,7 @@ MOST_LINE_CHARACTERS, MOST_RECORD_CHARACTERS = 1_000_000, 4_000_000
 _BINARY = re.compile(r"[\x00-\x08\x0b\x0e-\x19\x1b-\x1f\x7f]")
 MOST_MOLECULES = 10_000
 _BLOCK = re.compile(r"^[^\n]* V[23]000 *$.*?^M  END", re.MULTILINE | re.DOTALL)
+_FIELD = re.compile(r">.*<([^<>]*)>")
 _KEPT = int(Chem.PropertyPickleOptions.AllProps | Chem.PropertyPickleOptions.CoordsAsDouble)
 _COORDINATES, _OF_TEXT = "coordinates", "as written in enriched text"
 """Of a record whose numbers an encoder has truncated already."""
@@ -188,19 +189,31 @@ def smiles_of_mol_blocks(text: str, *, most: int) -> list[str]:
 
 def read_record(name: str, number: int, record: Sequence[str]) -> tuple[str, Chem.Mol]:
     """The SMILES without hydrogens, and the molecule with them and its conformer; an error names file and record."""
-    end = next((index for index, line in enumerate(record) if line.startswith("M  END")), len(record)) + 1
-    block = "\n".join(record[:end]) + "\n"
-    try:  # RDKit cuts its messages inside characters and then fails on them: it is given ASCII
-        smiles, content = BLOCK_READER.ask(block.encode("ascii", "replace").decode("ascii"))
+    block, fields = split_record(record)
+    try:
+        smiles, content = BLOCK_READER.ask(block)
     except SandboxError as error:
         reason = "its reader ended on it" if error.why == "end" else f"{error.what} to read"
         raise damaged(name, number, reason) from error
     except FileError as error:
         raise damaged(name, number, error.what) from error
     mol = Chem.Mol(content)
-    if _OF_TEXT in record[end:]:
+    if _OF_TEXT in fields:
         mol.SetProp(AS_WRITTEN, "1")
     return smiles, mol
+
+
+def split_record(record: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """The mol block of a record, in ASCII, since RDKit cuts its messages inside characters and then fails on them; and
+    the lines behind it."""
+    end = next((index for index, line in enumerate(record) if line.startswith("M  END")), len(record)) + 1
+    return ("\n".join(record[:end]) + "\n").encode("ascii", "replace").decode("ascii"), record[end:]
+
+
+def properties_of(fields: Sequence[str]) -> dict[str, str]:
+    """The first line of each property behind a mol block: ``>  <smiles>``, then ``CCO``."""
+    starts = ((index, _FIELD.match(line)) for index, line in enumerate(fields[:-1]))
+    return {match[1]: fields[index + 1].strip() for index, match in starts if match}
 
 
 # --- in the child ----------------------------------------------------------------------------------------------------
@@ -212,20 +225,30 @@ def _block_reader() -> Callable[[str], Answer]:
 
 
 def _of_block(block: str) -> Answer:
+    mol = mol_of_block(block)
+    try:
+        with captured_log():
+            smiles = Chem.MolToSmiles(Chem.RemoveHs(mol))
+    except (RuntimeError, ValueError) as error:
+        raise FileError(str(error).strip().partition("\n")[0] or "it is no molecule") from error
+    return smiles, bytes(mol.ToBinary(_KEPT))
+
+
+def mol_of_block(block: str) -> Chem.Mol:
+    """With its hydrogens and its conformer. RDKit may end the process on a block: ask in a child alone."""
     with captured_log() as lines:
         try:
             mol = Chem.MolFromMolBlock(block, removeHs=False)
-            smiles = None if mol is None or mol.GetNumAtoms() > MOST_ATOMS else Chem.MolToSmiles(Chem.RemoveHs(mol))
         except (RuntimeError, ValueError) as error:
             raise FileError(str(error).strip().partition("\n")[0] or "it is no molecule") from error
     if mol is None:
         reasons = (line for line in reversed(lines) if re.search("[A-Za-z]", line))
         raise FileError(next(reasons, "its atoms and bonds do not fit together")[:200])
-    if smiles is None or rings_in(mol) > MOST_RINGS:
+    if mol.GetNumAtoms() > MOST_ATOMS or rings_in(mol) > MOST_RINGS:
         raise FileError(f"it has over {MOST_ATOMS:,} atoms or over {MOST_RINGS} rings")
     if mol.GetNumAtoms() == 0 or any(atom.HasQuery() for atom in mol.GetAtoms()):
         raise FileError("it has no atoms, or a list of elements or a pattern in the place of one")
-    return smiles, bytes(mol.ToBinary(_KEPT))
+    return mol
 
 
 BLOCK_READER = Sandbox(_block_reader, limits=Limits(4, is_cpu=True, memory_mb=1024, is_closed=True))

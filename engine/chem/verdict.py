@@ -89,17 +89,27 @@ def _judge_conformer(text: str, expected: Chem.Mol | None, settings: JudgeSettin
     except DriftscopeError as error:
         block = error.block if isinstance(error, EnrichedError) else None
         return MoleculeVerdict(0, 0, None, None, (FailedCheck(LOADED, () if block is None else (block,), error.what),))
-    heavy, text_atoms = heavy_of(decoded.mol)
+    return judge_mol(decoded.mol, decoded.smiles, expected, settings)
+
+
+def judge_mol(
+    mol: Chem.Mol, smiles: str, expected: Chem.Mol | None, settings: JudgeSettings = PLAIN
+) -> MoleculeVerdict:
+    """Of a molecule with one conformer and its atoms in the order of ``smiles``, which is its own."""
+    heavy, text_atoms = heavy_of(mol)
     failed: list[FailedCheck] = []
     stereo = StereoVerdict((), complete=True)
     try:
-        if expected is not None and len({Chem.MolToSmiles(mol, isomericSmiles=False) for mol in (expected, heavy)}) > 1:
+        if (
+            expected is not None
+            and len({Chem.MolToSmiles(each, isomericSmiles=False) for each in (expected, heavy)}) > 1
+        ):
             raise GraphMismatchError("the answer is another molecule")
-        stereo = judge_stereo(decoded.mol if expected is None else expected, heavy)
+        stereo = judge_stereo(mol if expected is None else expected, heavy)
         failed += [FailedCheck(STEREO, site.answer_atoms, site.word) for site in stereo.wrong if stereo.complete]
     except GraphMismatchError:
         failed.append(FailedCheck(GRAPH, (), "another molecule than the one that was asked for"))
-    geometry = _checks(decoded.smiles, settings.geometry, settings.energy).judge(heavy.GetConformer().GetPositions())
+    geometry = _checks(smiles, settings.geometry, settings.energy).judge(heavy.GetConformer().GetPositions())
     strain = None if settings.strain is None else strain_of(heavy, settings.strain)
     return MoleculeVerdict(
         len(stereo.sites),

@@ -311,26 +311,37 @@ def sql(
 def import_files(
     io: cli.Io,
     progress: cli.Progress,
-    files: list[str] = FILES,
+    files: list[str] = cli.words(..., "FILE", "files, folders of SDF, or patterns in quotes such as 'smoke/**/*.json'"),
     label: str | None = LABEL,
     tokenizer: str | None = cli.option(None, "qwen3, llama3 or a folder; overrides the files"),
+    strain: bool = cli.option(False, "of conformers, also the energy above the relaxed one (MMFF94)"),
+    no_verdict: bool = cli.option(False, "do not judge conformers as they are read (`judge RUN` does it later)"),
 ) -> int:
-    """report files (JSON, also as .gz) and generations (pickles) into the store, each as a run
+    """reports of a runner, and conformers of any program, into the store, each file or folder as a run
 
-    A report's texts are checked again, its own figures kept. Of generations, a pickle {smiles: [Mol, ...]} or a shard
-    of it, the conformers are kept; nothing of it is run.
+    Reports: JSON, also as .gz. Texts are checked again, the file's own figures kept. Conformers: SDF, a folder of SDFs,
+    Parquet, and pickles {smiles: [Mol, ...]} or shards of one, of which nothing is run. Such a run has no texts: its
+    stereo, geometry, strain and coverage are measured, and the rest stays empty. Then: `evaluate`, `compare`.
     """
-    from engine.store.generations import import_generations, is_pickle
+    from engine.chem.verdict import PLAIN, WITH_STRAIN
+    from engine.store.generations import import_pool, is_pool
     from engine.store.reports.importing import import_report
 
+    if strain and no_verdict:
+        raise DriftscopeError("--strain is part of the verdict", "Leave --no-verdict out")
     store = io.opened()
+    settings = None if no_verdict else WITH_STRAIN if strain else PLAIN
 
     def read(path: Path, seen: cli.Say) -> list[str]:
-        if is_pickle(path):
-            return [import_generations(store, path, label=label, progress=partial(seen, work=0.0), warn=cli.note).id]
+        if is_pool(path):
+            say = partial(seen, work=0.0)
+            return [import_pool(store, path, label=label, settings=settings, progress=say, warn=cli.note).id]
         return [import_report(store, path, label=label, tokenizer=tokenizer, progress=seen, warn=cli.note).id]
 
-    return read_files(io, progress, RUN, expand(files), read)
+    folders = [Path(file).expanduser() for file in files]
+    pools = [folder for folder in folders if folder.is_dir() and is_pool(folder)]
+    others = [file for file, folder in zip(files, folders, strict=True) if folder not in pools]
+    return read_files(io, progress, RUN, [*pools, *(expand(others) if others else ())], read)
 
 
 # Endings of files.

@@ -15,6 +15,7 @@ from contextlib import redirect_stdout
 from copy import copy
 from dataclasses import replace
 from io import StringIO
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -24,6 +25,7 @@ from engine.cli import terminal as cli
 from engine.cli.entries import logs_app, traces_app
 from engine.comparing.measures import BY_NAME, has_samples
 from engine.errors import DriftscopeError, nearest, one_line
+from engine.figures.words import percent
 from engine.lp_records import LPS, full_name
 from engine.records import VerdictName
 from engine.store.columns import rows_of
@@ -39,6 +41,7 @@ app.add_typer(traces_app)
 app.add_typer(logs_app)
 WORKERS = cli.option(None, "processes (default: all cores)", of=cli.most(256), metavar="N")
 ONE_RUN = cli.words(None, "RUN", "its id, or a part of it that no other has")
+POOL_COLUMNS = "smiles conformers stereo_right geometry_right usable strain_kcal failed"
 CONTROL, TEST = cli.words(..., "CONTROL"), cli.words(..., "TEST")
 
 
@@ -270,7 +273,9 @@ def evaluate(
 def judge(
     io: cli.Io,
     progress: cli.Progress,
-    run_id: str | None = ONE_RUN,
+    run_id: str | None = cli.words(
+        None, "RUN", "its id, a part of it that no other has, or a file or folder of conformers"
+    ),
     text: str | None = cli.option(None, "a text in place of a run; - reads standard input"),
     smiles: str | None = cli.option(None, "the molecule that the text should be (default: its own)"),
     strain: bool = cli.option(False, "also the energy above the relaxed conformer (MMFF94)"),
@@ -279,14 +284,22 @@ def judge(
     energy: bool = cli.option(False, "its energy ratio too (settings mol, group; a second each)"),
     workers: int | None = WORKERS,
     limit: int | None = cli.option(None, "seconds per molecule (default 60)", of=cli.most(86_400)),
+    out: str | None = cli.option(None, "of a file of conformers: a row for each, .csv or .parquet", metavar="FILE"),
 ) -> int:
-    """whether molecules are right in space: stereo, geometry, strain; of a run of your own it is stored"""
+    """whether molecules are right in space: stereo, geometry, strain; of a run of your own it is stored
+
+    RUN may be a file of conformers that another program made (SDF, a folder of SDFs, Parquet, a pickle {smiles: [Mol,
+    ...]}): no store and no model are needed. Stereo is judged against the SMILES that a record has as a property or as
+    its title; where there is none, the molecule is the record's own graph, and stereo is not judged.
+    """
     from engine.chem.judges import LIMIT_S
     from engine.chem.verdict import JudgeSettings
     from engine.inspection.judging import judge_run, judge_text
 
-    cli.one_of("a run or --text", run_id, text, hint="`runs` lists the runs")
+    cli.one_of("a run, a file of conformers or --text", run_id, text, hint="`runs` lists the runs")
     cli.only_with("--text", text is not None, smiles=smiles)
+    pool = None if run_id is None else _pool_of(run_id)
+    cli.only_with("a file of conformers", pool, out=out)
     by = JudgeSettings(settings, energy, "gfn2-xtb" if xtb else "force-field" if strain else None)
     if text is not None:
         document = judge_text(cli.given_text(text), smiles or "", by, limit_s=limit or LIMIT_S)
@@ -294,11 +307,55 @@ def judge(
             document["why_not_clean"] = [{"reason": reason} for reason in document["why_not_clean"]]
         return io.show(document)
     how = {"workers": workers, "limit_s": limit or LIMIT_S}
+    if pool is not None:
+        return _judge_pool(io, progress, pool, None if out is None else Path(out), by, **how)
     judged = worked(io, progress, "samples judged", judge_run, io.opened(), run_id, by, **how)
     for unfinished in judged.not_finished:
         cli.note(unfinished)
     about = {"run_id": judged.entry.id, "stored": judged.is_stored}
     return io.show(about | judged.columns | judged.rates() | {"samples": judged.samples()})
+
+
+def _pool_of(word: str) -> Path | None:
+    """A path, where the word is that of a file of conformers, or of a folder with some; else it names a run."""
+    from engine.chem.conformer_files import FORMS
+    from engine.chem.structure_files import form_by_name
+    from engine.store.generations import is_pool
+
+    path = Path(word).expanduser()
+    is_named = form_by_name(path) in FORMS
+    return path if path.is_file() or is_named or (path.is_dir() and is_pool(path)) else None
+
+
+def _judge_pool(io: cli.Io, progress: cli.Progress, pool: Path, out: Path | None, by: Any, **how: Any) -> int:
+    from engine.inspection.pool_judging import check_output, judge_pool, write_rows
+
+    if out is not None:
+        check_output(out)
+    with progress.reporting(is_quiet=io.is_json) as say:
+        seen = lambda done: say(f"{done:,} conformers judged", done=done, file=pool.name)  # noqa: E731
+        judged = judge_pool(pool, by, progress=seen, **how)
+    if out is not None:
+        write_rows(judged.conformers, out)
+    cli.note_left_out([f"{row['source']}: {row['reason']}" for row in judged.left_out])
+    molecules, summary = judged.molecules(), judged.summary()
+    if io.is_json:
+        parts = {"conformers": judged.conformers, "molecules": molecules, "left_out": judged.left_out}
+        return cli.emit_json({"file": str(pool), "summary": summary, **parts})
+    io.show([_in_words(row) for row in molecules], POOL_COLUMNS)
+    cli.write("")
+    return io.show(_in_words(summary))
+
+
+def _in_words(row: dict[str, Any]) -> dict[str, Any]:
+    """Rates as percentages, counts by name in one line."""
+    rates = {name: percent(row[name]) for name in ("stereo_right", "geometry_right", "usable") if row[name] is not None}
+    counts = {
+        name: ", ".join(f"{key} {count:,}" for key, count in row[name].items())
+        for name in ("failed", "smiles_from")
+        if name in row
+    }
+    return row | rates | counts
 
 
 @cli.command(app, "lost", rules=True)

@@ -14,6 +14,7 @@ from typing import Any
 from engine.chem.geometry import judged_with
 from engine.chem.judges import LIMIT_S, JudgeTask, judged
 from engine.chem.other_forms import OTHER_WORDS, other_form
+from engine.chem.pools import without_stereo
 from engine.chem.smiles import parse_smiles
 from engine.chem.verdict import CRASH, LOADED, PLAIN, TIME, WITH_STRAIN, JudgeSettings, strain_per_atom
 from engine.errors import DriftscopeError, StoreError
@@ -82,7 +83,7 @@ def judge_run(
         raise without_samples(entry, "judge")
     texts = _conformers_of(store, entry, rows)
     verdicts = {key: _nothing_to_judge(rows[key]) for key, text in enumerate(texts) if not text}
-    tasks = (JudgeTask(key, text, rows[key]["smiles"] or "") for key, text in enumerate(texts) if text)
+    tasks = (JudgeTask(key, text, _asked_of(rows[key])) for key, text in enumerate(texts) if text)
     with closing(judged(tasks, settings, workers=workers, limit_s=limit_s)) as results:
         for task, verdict in results:
             kept = {} if settings.strain else {name: rows[task.key][name] for name in ON_REQUEST}
@@ -108,6 +109,12 @@ def _conformers_of(store: Store, entry: Entry, rows: Iterable[Row]) -> list[str]
         fix = "Import its report with decoded_text, or a pickle whose molecules have a conformer"
         raise StoreError(f"{entry.id} has samples, but neither their texts nor their conformers", fix)
     return texts
+
+
+def _asked_of(row: Row) -> str:
+    """Where no SMILES was written with a conformer, its graph: the stereo was read from the same coordinates."""
+    is_own_graph = row["text"] is None and row["parsed"] and row["same_graph"] is None
+    return without_stereo(row["smiles"]) if is_own_graph else row["smiles"] or ""
 
 
 def _not_finished(rows: Iterable[Row]) -> Iterator[str]:

@@ -1,30 +1,35 @@
-"""Generations of the group as runs: a pickle ``{smiles: [Mol, ...]}``, read in a process of its own.
+"""Conformers of others as runs: SDF, Parquet, and the pickles ``{smiles: [Mol, ...]}`` of the group's generations.
 
 Such a run has conformers and no texts: whether an answer passed or was clean is not known, and stays null. Its
-molecules are judged and held against references like any other's, by a text that states the conformer.
+molecules are judged as they are read, and held against references like any other's, by a text that states the
+conformer.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from engine.chem.conformer_files import UNREADABLE, HeavyConformer, pickled_conformers, settled_smiles, under_its_key
+from engine.chem.conformer_files import FORMS, UNREADABLE, files_of, settled_smiles
 from engine.chem.enriched import as_decimals, enriched_text
+from engine.chem.geometry import judged_with
+from engine.chem.pools import GRAPH, PoolConformer, pool_records, read_pool
 from engine.chem.smiles import enriched_descriptors, read_text_order
-from engine.chem.structure_files import form_by_name
+from engine.chem.structure_files import Form, form_by_name, form_of
+from engine.chem.verdict import LOADED, PLAIN, JudgeSettings
 from engine.errors import DriftscopeError, FileError, shown
-from engine.records import BinFormat, ReaderName
+from engine.records import BinFormat, FailedCheck, MoleculeVerdict, ReaderName
 from engine.store.entries import Entry, number_format_of, sha256_of
+from engine.store.sample_rows import run_columns, verdict_row, verdict_sums
 from engine.store.schema import CONFORMERS, RUN, SAMPLES
-from engine.store.staging import begun_anew
+from engine.store.staging import begun_anew, totals
 from engine.store.store import Store
 from engine.user_files import open_file
 
@@ -32,73 +37,132 @@ GROUP = 5_000
 """Samples that are written together."""
 DECIMALS = 6
 """Of a text that states a conformer: pickles of RDKit hold single precision."""
-NOTE = "Read from a pickle of molecules: its texts, and how they came about, are not known."
+_WORDS: Mapping[Form, str] = {"pickle": "a pickle of molecules", "sdf": "SDF", "parquet": "Parquet with conformers"}
+NOTE = "Read from {}: its texts, and how they came about, are not known."
 
 Row = dict[str, Any]
 
 
-def is_pickle(path: Path) -> bool:
-    with open_file(path) as file:
-        return file.read(1) == b"\x80" or form_by_name(path) == "pickle"
+def is_pool(path: Path) -> bool:
+    """Whether it is a file of conformers, or a folder with such files."""
+    if path.is_dir():
+        return any(form_by_name(file) in FORMS for file in path.rglob("*") if file.is_file())
+    return form_of(path) in FORMS
 
 
-def import_generations(
+def import_pool(
     store: Store,
     path: Path,
     *,
     label: str | None = None,
+    settings: JudgeSettings | None = PLAIN,
+    workers: int | None = None,
     progress: Callable[[int], object] = lambda done: None,
     warn: Callable[[str], object] = lambda text: None,
 ) -> Entry:
-    """The file as a run, named by its content, unless it is there; an error where nothing can be read. ``progress``
-    gets how many samples are read, ``warn`` what cannot be."""
-    with open_file(path) as file:
-        run_id = f"imported-{sha256_of(file)[:16]}"
+    """A file, or the files of a folder, as a run, named by its content, unless it is there; an error where nothing can
+    be read. Each conformer is judged on its way unless ``settings`` is None. ``progress`` gets how many samples are
+    read, ``warn`` what cannot be."""
+    form, paths = files_of(path)
+    run_id = f"imported-{_content_of(paths)[:16]}"
     if store.has(run_id):
         return store.entry(run_id)
-    row: Row = {"origin": "imported", "source": path.name, "notes": NOTE, "created_at": datetime.now(UTC).isoformat()}
+    name = path.resolve().name
+    note = NOTE.format(_WORDS[form])
+    row: Row = {"origin": "imported", "source": name, "notes": note, "created_at": datetime.now(UTC).isoformat()}
     with begun_anew(store.home, RUN, run_id, row | ({"label": label} if label else {})) as staging:
-        each: Counter[str] = Counter()  # samples of a molecule
-        unread: list[str] = []
         stats: list[str] = []
-        with_conformer = 0
-        read = enumerate(pickled_conformers([path], ["molecules"], stats.append))
-        while group := list(islice(read, GROUP)):
-            samples, conformers = list[Row](), list[Row]()
-            for number, item in group:
-                if item.problem.startswith(UNREADABLE):
-                    unread.append(item.problem)
-                sample, conformer = _rows(item)
-                ids = {"run_id": run_id, "sample_id": number}
-                samples.append({**ids, "generation": each[sample["smiles"]], **sample})
-                conformers += [{**ids, **conformer}] if conformer else []
-                each[sample["smiles"]] += 1
-            with_conformer += len(conformers)
-            staging.add({SAMPLES.name: SAMPLES.rows(samples), CONFORMERS.name: CONFORMERS.rows(conformers)})
-            progress(each.total())
-        if not each:
-            raise FileError(f"{shown(path.name)} has no molecule in it", "There is nothing to import")
-        if unread and not with_conformer:
-            problem = f"none of {len(unread):,} molecules of {shown(path.name)} can be read"
-            raise FileError(f"{problem}. The first: {unread[0]}", "Write the file again")
-        counts: Row = {"samples": each.total(), "molecules": len(each), "generations": max(each.values())}
-        counts["notes"] = f"{NOTE} Its stats, of samples that are not in it too: {stats[0]}." if any(stats) else NOTE
-        if unread:
-            left_out = f"{len(unread):,} of {each.total():,} molecules cannot be read. The first: {unread[0]}"
-            counts["notes"] += f" {left_out}."
-            warn(f"{shown(path.name)}: {left_out}")
-        return staging.publish(counts)
+        pool = _PoolRows(run_id, form)
+        with closing(read_pool(pool_records(path, ["molecules"], stats.append), settings, workers=workers)) as read:
+            while group := list(islice(read, GROUP)):
+                samples, conformers = pool.rows(group)
+                tables = {SAMPLES.name: SAMPLES.rows(samples), CONFORMERS.name: CONFORMERS.rows(conformers)}
+                staging.add(tables, sums=verdict_sums(samples))
+                progress(pool.each.total())
+        if not pool.each and not pool.left_out:
+            raise FileError(f"{shown(name)} has no molecule in it", "There is nothing to import")
+        if pool.left_out and not pool.with_conformer:
+            problem = f"none of {len(pool.left_out):,} molecules of {shown(name)} can be read"
+            raise FileError(f"{problem}. The first: {pool.left_out[0]}", "Write the file again")
+        columns: Row = run_columns(totals(staging.groups()))
+        columns.pop("usable", None)  # without texts
+        if settings is not None:
+            columns["judged_with"] = judged_with(settings.geometry)
+        each = {"samples": pool.each.total(), "molecules": len(pool.each), "generations": max(pool.each.values())}
+        notes = [note, *pool.notes()]
+        if any(stats):
+            notes.append(f"Its stats, of samples that are not in it too: {'; '.join(filter(None, stats))}.")
+        if pool.left_out:
+            of = pool.each.total() + pool.nameless
+            left_out = f"{len(pool.left_out):,} of {of:,} molecules cannot be read. The first: {pool.left_out[0]}"
+            notes.append(f"{left_out}.")
+            warn(f"{shown(name)}: {left_out}")
+        return staging.publish({**columns, **each, "notes": " ".join(notes)})
 
 
-def _rows(item: HeavyConformer) -> tuple[Row, Row | None]:
-    """One answer as a row of ``samples``, and its conformer where it has one."""
-    placed = under_its_key(item)
-    if not (is_asked := not placed.problem):
-        placed = under_its_key(replace(item, key=""))
-    if placed.problem:
-        return {**_prompt_columns(item.key), "parsed": False, "parse_error": placed.problem}, None
-    read = {"parsed": True, "same_graph": is_asked, "generated_smiles": placed.smiles, "has_real_coordinates": True}
-    return {**_prompt_columns(item.key), **read}, {"smiles": placed.smiles, "xyz": placed.xyz.ravel()}
+def _content_of(paths: Sequence[Path]) -> str:
+    """SHA-256 of a file, or of those of several."""
+    digests = []
+    for path in paths:
+        with open_file(path) as file:
+            digests.append(sha256_of(file))
+    return digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
+
+
+class _PoolRows:
+    """A pool's conformers as rows of a run, and what is counted on their way."""
+
+    def __init__(self, run_id: str, form: Form) -> None:
+        self.run_id, self.form = run_id, form
+        self.each: Counter[str] = Counter()  # samples of a molecule
+        self.smiles_from: Counter[str] = Counter()
+        self.left_out: list[str] = []
+        self.nameless = 0  # of those, without a SMILES that says what they should be: they are no samples
+        self.with_conformer = 0
+
+    def rows(self, pool: Iterable[PoolConformer]) -> tuple[list[Row], list[Row]]:
+        """Of ``samples`` and of ``conformers``."""
+        samples, conformers = list[Row](), list[Row]()
+        for conformer in pool:
+            if self._is_left_out(conformer.problem):
+                self.left_out.append(f"{conformer.problem} ({conformer.source})")
+            if not conformer.asked:
+                self.nameless += 1
+                continue
+            sample = _sample_row(conformer)
+            ids = {"run_id": self.run_id, "sample_id": self.each.total()}
+            samples.append({**ids, "generation": self.each[sample["smiles"]], **sample})
+            self.each[sample["smiles"]] += 1
+            if conformer.xyz:
+                conformers.append({**ids, "smiles": conformer.smiles, "xyz": conformer.xyz})
+                self.smiles_from[conformer.smiles_from] += 1
+                self.with_conformer += 1
+        return samples, conformers
+
+    def _is_left_out(self, problem: str) -> bool:
+        """In a pickle a molecule without coordinates is a generation that failed."""
+        return bool(problem) and (self.form != "pickle" or problem.startswith(UNREADABLE))
+
+    def notes(self) -> Iterator[str]:
+        """Where the molecules are from, of files that need not name them."""
+        if self.form != "pickle":
+            counts = ", ".join(f"{where} {count:,}" for where, count in self.smiles_from.most_common())
+            yield f"SMILES from: {counts}."
+        if self.smiles_from[GRAPH]:
+            yield "Where it is from the graph alone, stereo is not judged."
+
+
+def _sample_row(conformer: PoolConformer) -> Row:
+    row = dict(_prompt_columns(conformer.asked))
+    verdict = conformer.verdict
+    if conformer.problem:
+        row |= {"parsed": False, "parse_error": conformer.problem}
+        failed = FailedCheck(LOADED, (), f"nothing to judge: {conformer.problem}")
+        verdict = MoleculeVerdict(0, 0, None, None, (failed,))
+    else:
+        row |= {"parsed": True, "same_graph": conformer.same_graph, "generated_smiles": conformer.smiles}
+        row["has_real_coordinates"] = True
+    return row | verdict_row(None, verdict)
 
 
 @lru_cache(4_096)

@@ -31,19 +31,23 @@ FIELDS = (
     ("Label", "import_label", "--label", "a name of your own"),
     ("Tokenizer", "import_tokenizer", "--tokenizer", "the one that the files name, or qwen3, llama3, a folder"),
 )
+IMPORTED = ("json", "gz", "sdf", "sd", "mol", "parquet", "pq", "pickle", "pkl")
 ABOUT_FILES = (
-    "Report files in the JSON format of the reports’ runner, also as `.gz`, or `generation_results.pickle`. Texts are "
-    "checked again; the files’ own figures are kept as reported. The same file is imported once, whatever its name."
+    "Report files in the JSON format of the reports’ runner, also as `.gz`: texts are checked again; the files’ own "
+    "figures are kept as reported. Or conformers of any program, without texts: SDF, a folder of them, "
+    "Parquet, or `generation_results.pickle`: they are judged as they are read. The same file is imported once, "
+    "whatever its name."
 )
 
 MOST_DEFAULT = 7
 EMPTY = """
-Three ways to get a first run:
+Four ways to get a first run:
 
 - Start runs below, under *Manage*, or from a terminal:
   `.venv/bin/python -m engine run --model demo-qwen --lp none --lp group-v2.1 --lp exact`
 - Generate a molecule on the **Live generation** page and press *Save to store*.
 - Import the reports' files: `.venv/bin/python -m engine import 'outputs/smoke/*.json.gz'`
+- Import conformers of another program: `.venv/bin/python -m engine import pool.sdf --label ETKDG`
 """
 
 
@@ -81,7 +85,7 @@ def show(store: Store, ids: Sequence[str]) -> None:
     example = "/data/outputs/smoke/**/*.json.gz"
     views: dict[str, Callable[[], None]] = {
         "Start runs": START.show,
-        "Import": partial(show_import, "import", ("json", "gz", "pickle"), example, ABOUT_FILES, ("import",), FIELDS),
+        "Import": partial(show_import, "import", IMPORTED, example, ABOUT_FILES, ("import",), FIELDS),
         "Several runs": partial(entries.show, RUNS, store),
         "References": partial(entries.show, REFERENCE_SETS, store),
     }

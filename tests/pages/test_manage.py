@@ -22,7 +22,7 @@ from engine.inspection.judging import judge_run
 from engine.jobs.commands import Input, Task, TaskQueue, TaskSnapshot
 from engine.jobs.progress import PartProgress
 from engine.profile.ingest import add_trace
-from engine.store.generations import import_generations
+from engine.store.generations import import_pool
 from engine.store.references import write_references
 from engine.store.reports.importing import import_report
 from engine.store.schema import LOGIT_LOG, REFERENCES, RUN, TRACE
@@ -457,7 +457,7 @@ def test_runs_without_verdicts_are_judged_from_drift_and_from_their_table(
     board: Board, store: Store, tmp_path: Path
 ) -> None:
     file = write_pickle(tmp_path / "generation_results.pickle", {"CCO": conformers("CCO", 1)})
-    run = import_generations(store, file)
+    run = import_pool(store, file, settings=None)
     for app in (pages.opened("drift", run=run.id), opened(manage="Several runs", run=run.id)):
         app.button("judge").click().run()
     assert [words for _, words, _, _ in board.handed] == [["judge", run.id]] * 2

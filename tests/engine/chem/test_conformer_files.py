@@ -102,7 +102,7 @@ def test_files_of_a_folder_are_of_one_form(tmp_path: Path) -> None:
     inner = tmp_path / "[a]"
     inner.mkdir()
     (inner / "readme.txt").write_text("no molecule")
-    with pytest.raises(FileError, match="no file of references"):
+    with pytest.raises(FileError, match="no file of conformers"):
         read(tmp_path)
     (inner / "one.sdf").write_text(to_sdf([embedded("CCO")]))
     (inner / "two.sdf").write_text(to_sdf([embedded("CCN")]))

@@ -18,6 +18,7 @@ from engine.store.schema import RUN
 from engine.store.store import Store
 from tests.cli import run, run_json
 from tests.engine.chem.pickles import conformers, generations, references, write
+from tests.engine.chem.test_pools import mirrored, sdf
 
 DRAWN = (("CCO", 3), ("C[C@H](N)C(=O)O", 2))
 
@@ -122,6 +123,73 @@ def test_a_shard_is_read_as_its_generations(tmp_path: Path, home: str) -> None:
     xyz = Store.open(home).rows("SELECT sample_id, xyz FROM conformers ORDER BY sample_id, run_id")
     assert len(xyz) == 10 and xyz[::2] == xyz[1::2]
     assert run_json("references", "add", str(shard), "--label", "ours", "--store", home)[0]["conformers"] == 5
+
+
+@pytest.fixture
+def pool(tmp_path: Path) -> Path:
+    """A folder of two SDFs: alanine twice, once mirrored, and ethanol without a SMILES; a record that is broken."""
+    folder = tmp_path / "torsional diffusion"
+    folder.mkdir()
+    alanine = conformers("C[C@H](N)C(=O)O", 1)[0]
+    records = [("", "C[C@H](N)C(=O)O", alanine), ("", "C[C@H](N)C(=O)O", mirrored(alanine))]
+    sdf(folder / "a.sdf", records, tail="\n\n\n  1  0  0  0\nM  END\n$$$$\n")
+    sdf(folder / "b.sdf", [("", "", conformers("CCO", 1)[0])])
+    return folder
+
+
+def test_a_folder_of_sdf_becomes_a_judged_run(pool: Path, home: str) -> None:
+    result = run("import", str(pool), "--label", "TD", "--strain", "--json", "--store", home)
+    (row,) = result.document
+    assert "'torsional diffusion': 1 of 4 molecules cannot be read. The first: " in result.err
+    assert (row["label"], row["source"], row["samples"], row["molecules"]) == ("TD", "torsional diffusion", 3, 2)
+    assert (
+        "SMILES from: property smiles 2, graph 1. Where it is from the graph alone, stereo is not judged."
+        in row["notes"]
+    )
+    assert [row[name] for name in ("judged", "stereo_judged", "stereo_right", "geometry_right")] == [3, 2, 1, 3]
+    assert [row[name] for name in ("passes", "clean", "usable", "tokens", "wall_s", "blocks")] == [None] * 6
+    assert row["strain_kcal"] > 0 and row["strain_samples"] == 3
+    stored = Store.open(home).rows("SELECT smiles, same_graph, stereo_right FROM samples ORDER BY sample_id")
+    assert [tuple(each.values()) for each in stored] == [
+        ("C[C@H](N)C(=O)O", True, True),
+        ("C[C@H](N)C(=O)O", True, False),
+        ("CCO", None, None),
+    ]
+    again = run("import", str(pool), "--store", home)
+    assert f"already in the store, as {row['run_id']}" in again.err
+    judged = run_json("judge", row["run_id"], "--workers", "1", "--store", home)  # again, by the texts that state them
+    assert [each["stereo_right"] for each in judged["samples"]] == [True, False, None]
+    assert (judged["stereo_judged"], judged["stereo_right"], judged["geometry_right"]) == (2, 0.5, 1.0)
+
+
+def test_its_verdict_is_that_of_the_file(pool: Path, home: str) -> None:
+    run("import", str(pool), "--store", home)
+    of_file = run("judge", str(pool), "--json", "--workers", "1").document["conformers"]
+    stored = Store.open(home).rows("SELECT * FROM samples ORDER BY sample_id")
+    names = ("smiles", "stereo_sites", "stereo_right", "geometry_right", "failed")
+    assert [[row[name] for name in names] for row in stored] == [[row[name] for name in names] for row in of_file]
+
+
+def test_without_a_verdict_and_with_a_wrong_option(pool: Path, home: str) -> None:
+    (row,) = run("import", str(pool / "b.sdf"), "--no-verdict", "--json", "--store", home).document
+    assert (row["samples"], row["judged"]) == (1, None)
+    assert "--strain is part of the verdict" in run("import", str(pool), "--strain", "--no-verdict").error
+    (pool / "b.sdf").rename(pool / "b.txt")
+    (pool / "a.sdf").unlink()
+    assert "is a folder" in run("import", str(pool), "--store", home).error
+
+
+def test_a_mirrored_centre_is_covered_like_a_text_that_copies_its_smiles(pool: Path, home: str) -> None:
+    """It was left out as another molecule, while a language model's with the same fault counted."""
+    alanine = conformers("C[C@H](N)C(=O)O", 1)[0]
+    document = {"C[C@H](N)C(=O)O": [alanine, mirrored(alanine)], "CC(N)C(=O)O": [alanine]}
+    (row,) = run_json("import", str(write(pool / "a.pickle", document)), "--store", home)
+    stored = Store.open(home).rows("SELECT same_graph FROM samples ORDER BY sample_id")
+    assert [each["same_graph"] for each in stored] == [True, True, True]
+    evaluated = run_json(
+        "evaluate", row["run_id"], "--per-molecule", "2", "--no-baseline", "--workers", "1", "--store", home
+    )
+    assert (evaluated["asked"], evaluated["samples"], evaluated["missing"]) == (3, 3, 0)
 
 
 def test_it_is_no_report_and_has_one_form(imported: Any, home: str) -> None:
