@@ -22,7 +22,9 @@ NO_LP, DEFAULT_LP = "none", "exact"
 
 def usual_placeholder(form: NumberFormat) -> str:
     """What drift is counted against where the LP has no placeholder of its own."""
-    return form.comma.join(["0" * form.digits] * 3) if isinstance(form, BinFormat) else DEFAULT_PLACEHOLDER
+    if not isinstance(form, BinFormat):
+        return DEFAULT_PLACEHOLDER
+    return form.comma.join([f"{(form.bins + 1) // 2:0{form.digits}d}"] * 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +84,21 @@ class LpRecord:
     asks_tokens: bool = False  # guarded too, and each token is asked before it is written
     guard: GuardSettings = GuardSettings()  # the usual one, where it is guarded
     is_candidate: bool = False  # for the advice which LP to use
-    writes_bins: bool = False  # where numbers are those of bins
+    writes_bins: bool = True  # where numbers are those of bins
 
     @property
     def is_guarded(self) -> bool:
         return bool(self.unguarded)
+
+    def check_form(self, form: NumberFormat) -> None:
+        """``ConstraintError`` for numbers that it does not write."""
+        if isinstance(form, BinFormat) and not self.writes_bins:
+            problem = f"the LP {self.name} is for decimals, not for bins, which all have the same length"
+            raise ConstraintError(problem, f"Use another one, such as {DEFAULT_LP}, or leave --bins out")
+
+    def placeholder_of(self, form: NumberFormat) -> str:
+        """The default one for such numbers: those of bins all have the same length."""
+        return usual_placeholder(form) if self.placeholder and isinstance(form, BinFormat) else self.placeholder
 
 
 _V39 = PositionRule(no_bad_pairs=True, look_ahead=2, ahead="marks and points")
@@ -101,7 +113,7 @@ _GROUPS: tuple[tuple[str, str, str, PositionRule], ...] = (
     ("v4.3", "only digits and marks, no comma first (v5.0 is the same)", SHORT_PLACEHOLDER, _V43),
 )  # fmt: skip
 _RECORDS = (
-    LpRecord(NO_LP, "no constraint", "engine.lp.unconstrained", "model", is_candidate=True, writes_bins=True),
+    LpRecord(NO_LP, "no constraint", "engine.lp.unconstrained", "model", is_candidate=True),
     *(
         LpRecord(f"group-{version}", f"the group's {version}, by position; {summary}", "engine.lp.position", "lp",
                  placeholder, rule, "with-hydrogens", offers_cleanup=not rule.numbers_only,
@@ -109,11 +121,11 @@ _RECORDS = (
         for version, summary, placeholder, rule in _GROUPS
     ),
     LpRecord("adaptive-placeholder", "by position, with a placeholder fitted to coordinates", "engine.lp.position",
-             "lp", DEFAULT_PLACEHOLDER, needs_coordinates=True),
+             "lp", DEFAULT_PLACEHOLDER, needs_coordinates=True, writes_bins=False),
     LpRecord("truncating", "by position; the model may end a block early", "engine.lp.truncating", "model",
-             DEFAULT_PLACEHOLDER, is_candidate=True),
+             DEFAULT_PLACEHOLDER, is_candidate=True, writes_bins=False),
     LpRecord(DEFAULT_LP, "an automaton of the numbers themselves: no drift, no junk, no cut", "engine.lp.exact",
-             "model", is_candidate=True, writes_bins=True),
+             "model", is_candidate=True),
     LpRecord("guarded", "exact, and a block that makes the molecule wrong is redrawn", "engine.lp.exact", "model",
              unguarded=DEFAULT_LP, is_candidate=True),
     LpRecord("shaped", "exact, and only tokens that leave the atom a right place", "engine.lp.exact", "model",

@@ -142,6 +142,12 @@ class BinFormat(NumberFormat):
         starts = _equal_edges(-range_ang, range_ang, size_ang)[: round(count)]
         return cls(edges=(*starts, range_ang), mode="cartesian_binned", is_bare=False)
 
+    @classmethod
+    def uniform(cls, low_ang: float, high_ang: float, bins: int) -> BinFormat:
+        """Bare bins of one size, and a tail on both sides."""
+        inner = (low_ang + index * (high_ang - low_ang) / bins for index in range(1, bins))
+        return cls(edges=(low_ang, *inner, high_ang), mode="uniform")
+
     @property
     def bins(self) -> int:
         return len(self.edges) - 1
@@ -260,6 +266,8 @@ TRIMMED4 = NumberFormat(least_decimals=1)
 """One to four decimals, further trailing zeros dropped, as the embedded models write them."""
 SHORTEST4 = NumberFormat(least_decimals=0)
 """Up to four decimals, trailing zeros and then a trailing point dropped, as the reports' models write them."""
+GROUP_UNIFORM = BinFormat.uniform(-10.5748, 10.5102, 256)
+"""The group's uniform bins, which the embedded `demo-bins` writes too."""
 WIDEST = NumberFormat(0, MOST_DECIMALS, MOST_INTEGER_DIGITS)
 """What any model may write: all that reads as a number at all."""
 

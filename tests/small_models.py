@@ -18,7 +18,10 @@ from engine.models.shipped import ROWS, VOCAB_ROWS, Shipped
 from engine.text.tokenizers import load_tokenizer
 from tools.training.shapes import ModelShape, pack
 
-SMALL = {"qwen3": ModelShape("qwen3", 32, 1, 2, 1, 48), "llama3": ModelShape("llama", 32, 1, 2, 1, 48)}
+SMALL = {
+    **dict.fromkeys(("qwen3", "qwen3-bins"), ModelShape("qwen3", 32, 1, 2, 1, 48)),
+    "llama3": ModelShape("llama", 32, 1, 2, 1, 48),
+}
 LIVE = {"qwen3": [17, 24, 25, 151_643, 151_669, 151_671], "llama3": [17, 24, 25, 128_001, 128_256, 128_257]}
 
 

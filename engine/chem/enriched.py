@@ -161,13 +161,13 @@ def changed_carbon(molecule: Molecule) -> bool:
     return not plain and _CARBON_WITH_HYDROGENS.search(molecule.smiles) is not None
 
 
-def segments_of(smiles: str, descriptors: Sequence[str] | None = None) -> Iterator[str]:
+def segments_of(smiles: str, descriptors: Sequence[str] | None = None, form: NumberFormat = FIXED4) -> Iterator[str]:
     """What is before the first number, between the blocks and after the last number, with the answer's tags."""
     text, given = OPEN_TAG, iter(enriched_descriptors(smiles) if descriptors is None else descriptors)
     for piece in split_smiles(smiles):
         if piece.is_atom:
-            yield f"{text}{next(given)}<"
-            text = ">"
+            yield text + next(given) + form.opening
+            text = form.closing
         else:
             text += piece.text
     yield text + CLOSE_TAG

@@ -36,7 +36,7 @@ from engine.lp.table import Program
 from engine.lp_records import DEFAULT_LP, GuardSettings, lp_record, split_cleanup
 from engine.models.devices import threads_of
 from engine.models.loading import LoadedModel
-from engine.records import CHECK_COLUMNS, Molecule, ReaderName
+from engine.records import CHECK_COLUMNS, BinFormat, Molecule, ReaderName
 from engine.text.blocks import CloseMass
 from engine.text.check import decode_with
 from engine.text.placeholder import fit_placeholder, reference_texts
@@ -139,7 +139,8 @@ class Generation:
         if lp_record(self.lp).asks_tokens:
             assert isinstance(self.constraint, ExactConstraint)
             return AnswerShape(ShapedMolecule(molecule.mol, program, self.constraint, settings.checks), settings)
-        return AnswerGuard(MoleculeGuard(molecule.mol, settings.checks), program, self.loaded.tokenizer, settings)
+        guard = MoleculeGuard(molecule.mol, settings.checks)
+        return AnswerGuard(guard, program, self.loaded.tokenizer, settings, self.form)
 
     def events(self, cancelled: Callable[[], bool] = lambda: False) -> Iterator[Event]:
         """The stream; a sample is in ``samples`` before its stop is passed on."""
@@ -238,8 +239,8 @@ class Generation:
     def _placeholder(self, molecules: Sequence[Molecule]) -> str:
         """The LP's own, or for the adaptive one that which fits reference conformers of these molecules."""
         record = lp_record(self.lp)
-        if not record.needs_coordinates:
-            return record.placeholder
+        if not record.needs_coordinates or isinstance(self.form, BinFormat):
+            return record.placeholder_of(self.form)
         some = molecules[:FITTED_MOLECULES]
         texts = [text for molecule in some for text in reference_texts(molecule, self.form)]
         return fit_placeholder(texts, self.loaded.tokenizer).placeholder

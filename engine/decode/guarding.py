@@ -17,8 +17,10 @@ import numpy as np
 
 from engine.chem.guard import MoleculeGuard, WrongPlace
 from engine.decode.steps import Back
+from engine.lp.prefixes import first_prefix
 from engine.lp.table import NO_ID, Program
 from engine.lp_records import GuardSettings
+from engine.records import TRIMMED4, NumberFormat
 
 if TYPE_CHECKING:
     from engine.text.tokenizers import TextTokenizer
@@ -28,10 +30,15 @@ class AnswerGuard:
     """What a molecule's program and guard say of its blocks: all answers for it share one."""
 
     def __init__(
-        self, guard: MoleculeGuard, program: Program, tokenizer: TextTokenizer, settings: GuardSettings
+        self,
+        guard: MoleculeGuard,
+        program: Program,
+        tokenizer: TextTokenizer,
+        settings: GuardSettings,
+        form: NumberFormat = TRIMMED4,
     ) -> None:
         self.guard, self.program, self.settings = guard, program, settings
-        self._raw = tokenizer.raw
+        self._raw, self._before = tokenizer.raw, first_prefix(form)
         free = np.flatnonzero(program.forced == NO_ID)
         blocks = program.block[free]
         self.blocks = int(blocks.max(initial=-1)) + 1
@@ -45,10 +52,11 @@ class AnswerGuard:
         """Cell and node at which a block's first choice is made."""
         return self.first[block], int(self.program.entry[self.first[block]])
 
-    def position(self, ids: Sequence[int]) -> list[float]:
+    def position(self, ids: Sequence[int]) -> tuple[float, ...]:
         """The numbers of a block, given its ids with those that open and close it."""
-        text = b"".join(map(self._raw, ids))
-        return [float(number) for number in text.partition(b"<")[2].partition(b">")[0].split(b",")]
+        position = self._before.read(b"".join(map(self._raw, ids)).decode("utf-8", "replace")).closed
+        assert position is not None
+        return position
 
 
 class GuardedRow:
@@ -76,9 +84,10 @@ class GuardedRow:
     def _close_at(self, length: int, cell: int, *, has_end: bool) -> int | None:
         """Where the block was closed, if it was: ``length`` tokens have led to ``cell``, the end perhaps among them.
 
-        The last cell is never left, so behind the end token a row still is in it. What a limit cuts off anyway is
-        not looked at.
+        The last cell is never left, so behind the end token a row still is in it; or in one of the cells by which a
+        batch fills up its shorter programs. What a limit cuts off anyway is not looked at.
         """
+        cell = min(cell, len(self.shared.program) - 1)
         if self.block == self.shared.blocks or cell <= self.shared.closing[self.block]:
             return None
         close = length - 1 - (cell + has_end - self.shared.closing[self.block] - 1)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from engine.errors import ConstraintError, nearest, shown
 from engine.lp_records import DEFAULT_LP, GuardSettings, lp_record, split_cleanup
-from engine.records import BinFormat, Descriptors, Molecule, NumberFormat
+from engine.records import Descriptors, Molecule, NumberFormat
 
 if TYPE_CHECKING:
     from engine.decode.guarding import AnswerGuard
@@ -132,8 +132,8 @@ class Plan:
         if self.equal_work and self.limit is not None:
             raise ConstraintError("equal work sets the limits itself", "Leave one of the two out")
         record = lp_record(split_cleanup(self.lp)[0])
-        if isinstance(self.form, BinFormat) and not record.writes_bins:
-            raise ConstraintError(f"the LP {record.name} is for decimals, not for bins", "Leave --bins or --lp out")
+        if self.form is not None:
+            record.check_form(self.form)
 
     @property
     def guard_settings(self) -> GuardSettings:

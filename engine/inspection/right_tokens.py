@@ -16,7 +16,7 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from engine.decode.scoring import walk
-from engine.errors import ConstraintError, DriftscopeError
+from engine.errors import DriftscopeError
 from engine.lp.driver import LOST, State, Tables
 from engine.lp.exact import ExactConstraint
 from engine.lp.prefixes import SAME_AXIS, Array, Columns
@@ -47,10 +47,7 @@ class RightTokens:
     """Asks for one tokenizer and one form of numbers."""
 
     def __init__(self, tokenizer: TextTokenizer, form: NumberFormat) -> None:
-        """``ConstraintError`` for what has no decimals."""
         self.constraint = ExactConstraint(tokenizer, form, tokenizer.vocab_size)
-        if self.constraint.numbers is None:
-            raise ConstraintError("right tokens are found for decimals alone, not for bins", "Give another run")
 
     def nearest(self, lost: Sequence[LostToken]) -> list[int | str]:
         """Of each the right token, or why there is none."""

@@ -67,6 +67,7 @@ def build_constraint(
     record, chosen = lp_record(name), parameters or LpParameters()
     if chosen.placeholder and not record.placeholder:
         raise ConstraintError(f"the LP {record.name} has no placeholder", "Leave --placeholder out")
+    record.check_form(chosen.form)
     build: Callable[..., Constraint] = import_module(record.module).build
-    chosen = replace(chosen, placeholder=chosen.placeholder or record.placeholder)
+    chosen = replace(chosen, placeholder=chosen.placeholder or record.placeholder_of(chosen.form))
     return build(record.name, tokenizer, vocab_rows, chosen)

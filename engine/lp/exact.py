@@ -12,10 +12,10 @@ import functools
 
 from engine.chem.enriched import changed_carbon, segments_of
 from engine.errors import ConstraintError, shown
-from engine.lp.bins import bin_automaton
+from engine.lp.bins import BinNumbers, bin_numbers
 from engine.lp.constraint import LpParameters, end_of
 from engine.lp.numbers import BRANCH, Numbers, number_automaton
-from engine.lp.table import KEEP, Cells, Program
+from engine.lp.table import KEEP, NO_ID, Cells, Program
 from engine.records import BinFormat, Molecule, NumberFormat
 from engine.text.tokenizers import TextTokenizer, number_ids
 
@@ -30,34 +30,36 @@ class ExactConstraint:
     def __init__(self, tokenizer: TextTokenizer, form: NumberFormat, vocab_rows: int, name: str = "exact") -> None:
         """``name``: of an LP that allows the same texts."""
         self.name, self.form, self.tokenizer, self._end = name, form, tokenizer, end_of(tokenizer)
-        ids = number_ids(tokenizer)
-        self.numbers: Numbers | None = None  # of decimals
+        self.numbers: Numbers | BinNumbers
         if isinstance(form, BinFormat):
-            self.automaton, self._entries = bin_automaton(ids, form, vocab_rows)
+            self.numbers = bin_numbers(tokenizer, form, vocab_rows)
         else:
-            self.numbers = number_automaton(ids, form, vocab_rows)
-            self.automaton, self._entries = self.numbers.automaton, self.numbers.starts
+            self.numbers = number_automaton(number_ids(tokenizer), form, vocab_rows)
+        self.automaton = self.numbers.automaton
         self._segment = functools.lru_cache(maxsize=65_536)(self._tokenised)
 
     def compile(self, molecule: Molecule) -> Program:
         """The molecule's program, from ``[CONFORMER]`` to the end token."""
-        cells, entries = Cells(), self._entries
+        cells = Cells()
         if changed_carbon(molecule):
             raise ConstraintError(
                 f"the descriptors of {shown(molecule.smiles)} with hydrogens are those of another molecule",
                 "Use plain descriptors for this molecule",
             )
-        *opening, closing = segments_of(molecule.smiles, molecule.descriptors)
+        *opening, closing = segments_of(molecule.smiles, molecule.descriptors, self.form)
         for block, text in enumerate(opening):
             plain, signed = self._segment(text)
             rest = plain if block == 0 else plain[1:]  # the closing token was the cell before
-            if len(signed) == len(plain) + 1:
+            if isinstance(self.numbers, BinNumbers):
                 cells.force(rest, block)
-                entry, sign = entries["x"], signed[-1]
+                entry, sign = 0, NO_ID
+            elif len(signed) == len(plain) + 1:
+                cells.force(rest, block)
+                entry, sign = self.numbers.starts["x"], signed[-1]
             else:
                 cells.force(rest[:-1], block)
-                cells.choose(entries[BRANCH], block, (plain[-1], signed[-1]))
-                entry, sign = KEEP, -1
+                cells.choose(self.numbers.starts[BRANCH], block, (plain[-1], signed[-1]))
+                entry, sign = KEEP, NO_ID
             following = opening[block + 1] if block + 1 < len(opening) else closing
             cells.choose(entry, block, (self._segment(following)[0][0], sign))
         cells.force([*self._segment(closing)[0][1:], self._end])
@@ -66,9 +68,10 @@ class ExactConstraint:
     def _tokenised(self, text: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The segment before a plain number and before a minus sign: one token more, or another last one."""
         plain = tuple(self.tokenizer.encode(text))
-        signed = tuple(self.tokenizer.encode(f"{text}-")) if text.endswith("<") else plain
+        has_sign = text.endswith("<") and not isinstance(self.numbers, BinNumbers)
+        signed = tuple(self.tokenizer.encode(f"{text}-")) if has_sign else plain
         is_known = signed[:-1] == plain if len(signed) > len(plain) else signed[:-1] == plain[:-1]
-        if not is_known or len(plain) < 2 or len(signed) > len(plain) + 1:
+        if not is_known or len(plain) < 1 + has_sign or len(signed) > len(plain) + 1:
             raise ConstraintError(
                 f"the tokenizer {self.tokenizer.name} cuts {text!r} in a way that has no exact form",
                 "Use another LP for this molecule",

@@ -28,13 +28,14 @@ class PositionConstraint:
 
     def __init__(self, name: str, tokenizer: TextTokenizer, vocab_rows: int, parameters: LpParameters) -> None:
         self.name = name
-        self.placeholder = parameters.placeholder
+        self.placeholder, self._form = parameters.placeholder, parameters.form
         self._tokenizer, self._end = tokenizer, end_of(tokenizer)
         self._rule = lp_record(name).rule
         self.automaton = _automaton(tokenizer, vocab_rows, self._rule)
 
     def compile(self, molecule: Molecule) -> Program:
-        template = build_template(skeleton_of(molecule), self._tokenizer, self.placeholder, tags=True)
+        skeleton = skeleton_of(molecule, form=self._form)
+        template = build_template(skeleton, self._tokenizer, self.placeholder, tags=True, form=self._form)
         return position_program(template, self._end, self._rule.look_ahead)
 
 

@@ -11,17 +11,17 @@ Known here are ids, cells and coordinates; what is drawn, and what happens where
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from rdkit import Chem
 
 from engine.chem.guard import MoleculeGuard, WrongPlace
-from engine.errors import ConstraintError
+from engine.lp.bins import BinNumbers
 from engine.lp.completion import Completion
 from engine.lp.exact import ExactConstraint
-from engine.lp.numbers import BRANCH, Numbers
+from engine.lp.numbers import BRANCH
 from engine.lp.places import (
     CUBE,
     MOVABLE,
@@ -35,16 +35,27 @@ from engine.lp.places import (
     right_among,
     shortfalls,
 )
-from engine.lp.prefixes import CLOSES, NEXT_AXIS, SAME_AXIS, Array, Columns, Leaves, Prefix
+from engine.lp.prefixes import (
+    CLOSES,
+    NEXT_AXIS,
+    SAME_AXIS,
+    Array,
+    BinLeaves,
+    BinPrefix,
+    Columns,
+    Leaves,
+    Prefix,
+    first_prefix,
+)
 from engine.lp.table import NO_ID, SYMBOLS, Program
 from engine.lp_records import GuardCheck
-from engine.records import NumberFormat
+from engine.records import BinFormat
 from engine.text.tokenizers import number_ids
 
 FIRST, CLOSELY, MOST_KEPT = 192, 96, 128
 """Points for an atom that begins, points for a token, and witnesses that an answer keeps."""
-MERGED_ANG = 0.2
-"""Tokens whose values lie so near to each other are asked as one box."""
+STRETCH_ANG = 0.2
+"""Short intervals that begin in the same stretch are asked together."""
 NEARBY = (2 * CUBE[:40] - 1) * np.linspace(0, 0.3, 40)[:, None]
 """Points about the origin, the first in it."""
 NEAR_A_WAY = 0.25
@@ -68,8 +79,10 @@ class ShapedMolecule:
         """``UnsupportedMoleculeError`` where distance geometry knows no bounds."""
         self.places, self.guard = MoleculePlaces(mol, checks), MoleculeGuard(mol, checks)
         self.completion = Completion(self.places)
-        self.program, self._raw = program, constraint.tokenizer.raw
-        self._branch = numbers_of(constraint).starts[BRANCH]  # where the sign of x decides which token opens a block
+        self.program, self._raw, self._form = program, constraint.tokenizer.raw, constraint.form
+        numbers = constraint.numbers
+        # Where the sign of x decides which token opens a block.
+        self._branch = None if isinstance(numbers, BinNumbers) else numbers.starts[BRANCH]
         free = np.flatnonzero(program.forced == NO_ID)
         blocks = program.block[free]
         self.blocks = int(blocks.max(initial=-1)) + 1
@@ -81,9 +94,9 @@ class ShapedMolecule:
         """Cell and node at which a block's first choice is made."""
         return self.first[block], int(self.program.entry[self.first[block]])
 
-    def prefix(self, block: int) -> Prefix:
+    def prefix(self, block: int) -> Prefix | BinPrefix:
         """Of a block before its first choice, which may be that of the token that opens it."""
-        return Prefix(is_inside=self.start(block)[1] != self._branch)
+        return replace(first_prefix(self._form), is_inside=self.start(block)[1] != self._branch)
 
     def text(self, id_: int) -> str:
         return self._raw(id_).decode("utf-8", "replace")
@@ -97,7 +110,7 @@ class ShapedAnswer:
         self.positions = np.zeros((molecule.blocks, 3))  # by atom of the text
         self.placed = np.zeros((molecule.places.atoms, 3))  # by heavy atom
         self.unmended: list[WrongPlace] = []
-        self.prefix = Prefix()
+        self.prefix = molecule.prefix(0)
         self.ways: Array | None = None  # [ways, atoms, 3] that were found to go on from this block's atom
         self.ahead = -1  # the heavy atom up to which a right place must leave right places
         self.lost: tuple[int, Array] | None = None  # the last block, and its ways, where none goes on behind it
@@ -113,8 +126,8 @@ class ShapedAnswer:
         """Tokens that were written, and the cell and node behind them."""
         for id_ in ids:
             before, self.prefix = self.prefix, self.prefix.read(self.molecule.text(id_))
-            if len(before.known) == 2 and len(self.prefix.known) != 2:
-                self._close((*before.known, before.value))
+            if self.prefix.closed is not None:
+                self._close(self.prefix.closed)
             elif len(self.prefix.known) > len(before.known):
                 self._move_witnesses()
         self.cell, self.node = cell, node
@@ -177,9 +190,7 @@ class ShapedAnswer:
     @property
     def is_blank(self) -> bool:
         """Nothing is written of the block's numbers; only then is a place in all of space one that is still left."""
-        return (
-            not self.prefix.known and not self.prefix.digits and not self.prefix.negative and self.prefix.decimals < 0
-        )
+        return self.prefix.is_blank
 
     @property
     def is_asked(self) -> bool:
@@ -192,18 +203,22 @@ class ShapedAnswer:
     def checks(self) -> AtomChecks:
         return self.molecule.places.checks[self.molecule.heavy[self.block]]
 
-    def closes_right(self) -> bool:
+    def closes_right(self, last: float | None = None) -> bool:
+        """Whether the block is right as it stands; ``last``: with this z."""
         trial = self.positions.copy()
-        trial[self.block] = (*self.prefix.known, self.prefix.value)
+        trial[self.block] = (*self.prefix.known, self.prefix.value if last is None else last)
         return not self.molecule.guard.wrong_places(trial, self.block)
 
 
 class Candidates:
     """The tokens that may come next in some answers, by answer and column [n, C], and what is known of each."""
 
-    def __init__(self, answers: Sequence[ShapedAnswer], is_legal: Flags, kinds: Columns, ends: int) -> None:
-        """``is_legal``: under ``exact``; ``kinds``: the classes, as its cell sees them; ``ends``: of a token."""
-        self.answers, self.is_legal, self.kinds = list(answers), is_legal, kinds
+    def __init__(
+        self, answers: Sequence[ShapedAnswer], is_legal: Flags, kinds: Columns, leaves: Leaves | BinLeaves
+    ) -> None:
+        """``is_legal``: under ``exact``; ``kinds``: the classes, as its cell sees them."""
+        self.answers, self.is_legal, self.kinds, self._leaves = list(answers), is_legal, kinds, leaves
+        ends = len(leaves.powers)
         self.status = np.where(is_legal, UNKNOWN, WRONG).astype(np.int8)
         self.nodes = np.array([answer.node for answer in answers], dtype=np.int64)
         self.digits = np.array([answer.prefix.digits for answer in answers], dtype=np.int64)
@@ -231,7 +246,15 @@ class Candidates:
             low, high = self.low[rows, some], self.high[rows, some]
             far = FAR * rows[:, None]  # so that each token meets the witnesses of its own answer
             is_right = reached(values + FAR * owner, rooms, low + far, high + far).any(axis=1)
-            self.status[rows[is_right], some[is_right]] = RIGHT
+            self.accept(rows[is_right], some[is_right])
+
+    def accept(self, rows: Columns, columns: Columns) -> None:
+        """These are right: a place was found for each. One that ends the block has to be right as written, too."""
+        self.status[rows, columns] = RIGHT
+        ends = self._leaves.ends_block[self.nodes[rows], self.kinds[rows, columns]]
+        for row, column in zip(rows[ends].tolist(), columns[ends].tolist(), strict=True):
+            if not self.answers[row].closes_right(float(self.low[row, column, 0])):
+                self.status[row, column] = WRONG
 
     @staticmethod
     def _witnesses(answer: ShapedAnswer) -> tuple[Array, Array]:
@@ -276,10 +299,11 @@ class _Box:
     columns: Columns
 
 
-def numbers_of(constraint: ExactConstraint) -> Numbers:
-    if constraint.numbers is None:
-        raise ConstraintError("the LP shaped is for decimals, not for bins", "Use the LP exact")
-    return constraint.numbers
+def leaves_of(constraint: ExactConstraint, columns: Sequence[int]) -> Leaves | BinLeaves:
+    if isinstance(constraint.numbers, BinNumbers):
+        assert isinstance(constraint.form, BinFormat)
+        return BinLeaves(constraint.numbers, columns, constraint.form)
+    return Leaves(constraint.numbers, number_ids(constraint.tokenizer), columns, constraint.form)
 
 
 class ShapedTokens:
@@ -287,10 +311,8 @@ class ShapedTokens:
 
     def __init__(self, constraint: ExactConstraint, columns: Columns) -> None:
         """``columns`` are the ids that may ever be drawn, in rising order."""
-        numbers, ids = numbers_of(constraint), number_ids(constraint.tokenizer)
-        assert isinstance(constraint.form, NumberFormat)
         self.columns = columns
-        self.leaves = Leaves(numbers, ids, columns.tolist(), constraint.form)
+        self.leaves = leaves_of(constraint, columns.tolist())
         self._kinds = constraint.automaton.classes[columns].astype(np.int64)
         self._symbols = constraint.automaton.goto.shape[1] - SYMBOLS
 
@@ -298,7 +320,7 @@ class ShapedTokens:
         """Of answers that are asked; ``is_legal`` [n, C]."""
         self._begin([answer for answer in answers if answer.witnesses is None and answer.is_blank])
         kinds = np.stack([self._kinds_in(answer) for answer in answers])
-        return Candidates(answers, is_legal, kinds, len(self.leaves.powers))
+        return Candidates(answers, is_legal, kinds, self.leaves)
 
     def widen(self, candidates: Candidates, index: int) -> bool:
         """Ask again in a wider tolerance; False where there is none."""
@@ -324,7 +346,7 @@ class ShapedTokens:
         """Places for atoms that nothing was asked of yet."""
         if not answers:
             return
-        places, rooms, box = _right_places(answers, Boxes.everywhere(len(answers)), FIRST)
+        places, rooms, box = self._right_places(answers, Boxes.everywhere(len(answers)), FIRST)
         for index, answer in enumerate(answers):
             answer.keep(places[box == index], rooms[box == index])
 
@@ -358,7 +380,8 @@ class ShapedTokens:
                 candidates.status[at, some[action == CLOSES]] = RIGHT if answer.closes_right() else WRONG
             for kind, before in ((SAME_AXIS, known), (NEXT_AXIS, (*known, answer.prefix.value))):
                 if (of_kind := some[action == kind]).size:
-                    boxes += _boxes(candidates, at, of_kind, before, atom, atoms.reach(atom, before))
+                    reach = atoms.reach(atom, before)
+                    boxes += _boxes(candidates, at, of_kind, before, atom, reach, self.leaves.merged_ang)
         if boxes:
             self._search(candidates, answers, boxes, keeps)
 
@@ -384,7 +407,7 @@ class ShapedTokens:
     def _search(
         self, candidates: Candidates, answers: Sequence[ShapedAnswer], boxes: Sequence[_Box], keeps: bool
     ) -> None:
-        places, rooms, of = _right_places(answers, _asked(boxes), CLOSELY)
+        places, rooms, of = self._right_places(answers, _asked(boxes), CLOSELY)
         for number in np.unique(of).tolist():
             box, is_of_box = boxes[number], of == number
             of_box = places[is_of_box], rooms[is_of_box]
@@ -393,7 +416,15 @@ class ShapedTokens:
                 answer.keep(*of_box)
             ends = candidates.low[box.index, box.columns], candidates.high[box.index, box.columns]
             is_right = reached(of_box[0][:, axis], of_box[1], *ends).any(axis=1)
-            candidates.status[box.index, box.columns[is_right]] = RIGHT
+            right = box.columns[is_right]
+            candidates.accept(np.full_like(right, box.index), right)
+
+    def _right_places(self, answers: Sequence[ShapedAnswer], boxes: Boxes, count: int) -> tuple[Array, Array, Columns]:
+        """Those within the range of the numbers, which is a wall for bins."""
+        low, high = self.leaves.range_ang
+        places, rooms, box = _right_places(answers, boxes, count)
+        is_within = ((places >= low) & (places <= high)).all(axis=1)
+        return places[is_within], rooms[is_within], box[is_within]
 
 
 def _boxes(
@@ -403,7 +434,7 @@ def _boxes(
     known: tuple[float, ...],
     atom: int,
     reach: tuple[float, float],
-    merged_ang: float = MERGED_ANG,
+    merged_ang: float,
 ) -> list[_Box]:
     """The boxes of an answer's columns that the bond to the parent can reach; the others are wrong."""
     candidates.status[answer, columns] = WRONG  # until a place is found
@@ -412,7 +443,7 @@ def _boxes(
     low, high, columns = low[index, part], high[index, part], columns[index]
     # Short intervals that begin in the same stretch are asked together, others alone.
     is_short = high - low < merged_ang
-    stretch = np.where(is_short, np.floor(low / MERGED_ANG), ALONE + np.arange(len(low)))
+    stretch = np.where(is_short, np.floor(low / STRETCH_ANG), ALONE + np.arange(len(low)))
     together = [np.flatnonzero(stretch == value) for value in np.unique(stretch)]
     return [
         _Box(answer, atom, known, float(low[some].min()), float(high[some].max()), columns[some]) for some in together

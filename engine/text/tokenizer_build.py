@@ -15,7 +15,7 @@ import json
 import logging
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,6 +43,10 @@ _QWEN_SPECIAL = tuple(
     "<tool_response> </tool_response> <think> </think>".split()
 )
 
+_QWEN_TAGS = ("[SMILES]", "[CONFORMER]", "[/SMILES]", "[/CONFORMER]")
+WHOLE_NUMBERS = 258
+"""Of the group's uniform bins: 256, and one beyond each end. Each number is an ordinary added token of three digits."""
+
 _LLAMA_NAMED = (
     "<|begin_of_text|> <|end_of_text|> <|reserved_special_token_0|> <|reserved_special_token_1|> "
     "<|finetune_right_pad_id|> <|step_id|> <|start_header_id|> <|end_header_id|> <|eom_id|> <|eot_id|> "
@@ -68,7 +72,7 @@ class TokenizerRecipe:
     base_size: int
     number: str  # the pre-tokenizer's rule for digits
     special: tuple[str, ...]
-    tags: tuple[str, ...]
+    tags: tuple[str, ...]  # ordinary added tokens
     is_nfc: bool
     end: str
 
@@ -88,7 +92,7 @@ RECIPES = {
         base_size=151_643,
         number=r"\p{N}",
         special=_QWEN_SPECIAL,
-        tags=("[SMILES]", "[CONFORMER]", "[/SMILES]", "[/CONFORMER]"),
+        tags=_QWEN_TAGS,
         is_nfc=True,
         end="<|endoftext|>",
     ),
@@ -104,6 +108,11 @@ RECIPES = {
     ),
 }
 NAMES = tuple(RECIPES)
+QWEN_BINS = "qwen3-bins"
+RECIPES[QWEN_BINS] = replace(
+    RECIPES["qwen3"], tags=(*_QWEN_TAGS, *(f"{number:03d}" for number in range(WHOLE_NUMBERS)))
+)
+"""For models that write bins; of no use for decimals, so no page offers it beside the two in `NAMES`."""
 
 
 def folder_of(name: str) -> Path:

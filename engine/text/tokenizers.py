@@ -236,8 +236,8 @@ def check_text(text: str) -> None:
 
 
 def load_tokenizer(name: str) -> TextTokenizer:
-    """``qwen3``, ``llama3`` or the path of a tokenizer folder or tokenizer.json. Loaded once a process."""
-    if name in BUILT_IN:
+    """A built-in tokenizer by its name, or the path of a tokenizer folder or tokenizer.json. Loaded once a process."""
+    if name in tokenizer_build.RECIPES:
         return _load(name, name)
     try:
         path = user_path(name, "the tokenizer")
@@ -252,7 +252,11 @@ def load_tokenizer(name: str) -> TextTokenizer:
 
 @functools.lru_cache(maxsize=8)
 def _load(name: str, key: str) -> TextTokenizer:
-    return RankTokenizer(key) if key in BUILT_IN else TextTokenizer(name, tokenizer_build.from_folder(Path(key)))
+    return (
+        RankTokenizer(key)
+        if key in tokenizer_build.RECIPES
+        else TextTokenizer(name, tokenizer_build.from_folder(Path(key)))
+    )
 
 
 # Byte-level BPE writes every byte as a printable character; this maps them back.

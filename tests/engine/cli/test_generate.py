@@ -120,7 +120,7 @@ REFUSED = [
     (f"{SMALL} --lp none --no-logit-processor", "--no-logit-processor is --lp none"),
     (f"{SMALL} --max-new-tokens 0", "of at most 0 tokens"),
     (f"{SMALL} --temperature 1e400", "Invalid value for '--temperature'"),
-    (f"{SMALL} --bins 0.042 21 --lp guarded", "the LP guarded is for decimals"),
+    (f"{SMALL} --bins 0.042 21 --lp truncating", "the LP truncating is for decimals"),
     (f"{SMALL} --device tpu9", "there is no device 'tpu9'"),
     (f"{SMALL} --log-logits x", "neither a number from 1 to 999,999 nor ids"),
     (f"{SMALL} --profile --profile-output no/such/x.json", "there is no folder"),

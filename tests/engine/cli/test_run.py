@@ -258,7 +258,7 @@ REFUSED = [
     (f"{SMALL} --lp exact --lp none --profile --profile-output x", "--profile-output belongs to one run"),
     (f"{SMALL} --submit debug --json-report x", "--json-report belongs to a run that is not"),
     ("CC=O --model small --model small --step final", "Give each as ALIAS:STEP"),
-    ("CC=O --model small --bins 0.05 9 --lp exact --lp guarded", "decimals"),
+    ("CC=O --model small --bins 0.05 9 --lp exact --lp truncating", "decimals"),
     ("--resume nothing", "no unfinished run_id is named 'nothing'"),
     (f"{SMALL} --references four", "no set of references 'four'"),
     (f"{SMALL} --per-reference 2", "--per-reference belongs to --references, in place of --n"),

@@ -34,7 +34,8 @@ from engine.lp.driver import State, Tables
 from engine.lp.table import ILLEGAL, NEXT, NO_ID, STAY, SYMBOLS, Automaton, Cells, Program
 from engine.lp.unconstrained import Unconstrained
 from engine.models.shipped import VOCAB_ROWS
-from engine.records import NumberFormat
+from engine.records import GROUP_UNIFORM, NumberFormat
+from engine.text.tokenizer_build import QWEN_BINS
 from engine.text.tokenizers import TextTokenizer, load_tokenizer
 from tests.small_models import SMALL
 from tools.training.shapes import ModelShape
@@ -128,7 +129,8 @@ small_model = functools.cache(fresh_model)
 @functools.cache
 def made(lp: str, tokenizer: str = "qwen3", **parameters: Any) -> tuple[TextTokenizer, Constraint]:
     loaded = load_tokenizer(tokenizer)
-    return loaded, build_constraint(lp, loaded, VOCAB_ROWS[tokenizer], LpParameters(**{"form": FORM, **parameters}))
+    form = GROUP_UNIFORM if tokenizer == QWEN_BINS else FORM
+    return loaded, build_constraint(lp, loaded, VOCAB_ROWS[tokenizer], LpParameters(**{"form": form, **parameters}))
 
 
 def requests_of(

@@ -35,6 +35,7 @@ LIKE_OTHERS = ("group-v3.4", "group-v3.8", "group-v3.9", "group-v4.0", "adaptive
 CASES = [
     *((lp, "qwen3", QWEN3) for lp in LPS if lp not in LIKE_OTHERS),
     *((lp, "llama3", QWEN3) for lp in ("none", "exact")),
+    *((lp, "qwen3-bins", QWEN3) for lp in ("none", "group-v4.3", "exact", "shaped")),
     ("none", "llama3", preset("p0.8_t1.2")),  # sorts the vocabulary at each step of each row
 ]
 each_backend = pytest.mark.parametrize("kind", ref.BACKENDS)

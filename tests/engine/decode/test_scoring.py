@@ -67,8 +67,9 @@ def steps_by(kind: str, lp: str, name: str) -> list[list[Step]]:
 # --- the numbers --------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("name", "lp"),
-    [*(("qwen3", lp) for lp in LPS if lp not in LIKE_OTHERS), ("llama3", "group-v2.1"), ("llama3", "exact")],
-)
+    [*(("qwen3", lp) for lp in LPS if lp not in LIKE_OTHERS), ("llama3", "group-v2.1"), ("llama3", "exact"),
+     ("qwen3-bins", "none"), ("qwen3-bins", "group-v4.3"), ("qwen3-bins", "exact")],
+)  # fmt: skip
 def test_as_both_backends_said_while_they_sampled(name: str, lp: str) -> None:
     tokenizer, constraint, stored, steps = sampled(lp, name)
     scores = list(score(body(name), constraint, stored, tokenizer.vocab_size, candidates=3, sampling=SAMPLING))

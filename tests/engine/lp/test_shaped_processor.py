@@ -263,8 +263,9 @@ def test_what_cannot_be_right_is_written_and_named() -> None:
 
 
 def test_molecules_and_forms_that_cannot_be_shaped(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ConstraintError, match="for decimals, not for bins"):
-        logits_processor("shaped", ["CC"], "qwen3", ROWS["qwen3"], LpParameters(form=BinFormat.in_brackets(0.05, 9)))
+    thousand = LpParameters(form=BinFormat.equal(-21, 21, 0.042))
+    with pytest.raises(ConstraintError, match="not for these bins: tokens hold digits of several numbers"):
+        logits_processor("shaped", ["CC"], "llama3", ROWS["llama3"], thousand)
     monkeypatch.setattr("engine.chem.geometry.pair_bounds", lambda mol: None)
     given, exact = pair(["CC"])
     assert given.notes == ["CC is written as under exact: distance geometry has no bounds for the molecule"]
