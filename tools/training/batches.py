@@ -74,7 +74,7 @@ class Batches:
         """The batches of one pool."""
         part = self._corpus.parts[int(self._random.choice(len(self._shares), p=self._shares))]
         decimals = stage.decimals[int(self._random.integers(len(stage.decimals)))]
-        fits = part.atoms <= stage.most_atoms
+        fits = (part.atoms <= stage.most_atoms) & part.is_within
         fitting = np.flatnonzero(fits & part.is_canonical if self._canonical else fits)
         rows = self._random.choice(fitting, size=min(POOL, len(fitting)), replace=False)
         drawn = part.tokens(rows, min(decimals, MOST_DECIMALS))

@@ -21,7 +21,7 @@ from torch import Tensor
 from engine.text.tokenizers import NumberIds
 from tools.training.batches import LiveIds
 from tools.training.network import Network
-from tools.training.packed import PROMPT, PackedCorpus
+from tools.training.packed import PROMPT, BinIds, PackedCorpus
 
 SIZES = (8, 12, 16)
 """Figures are given for molecules of at most so many atoms, and more than the size before."""
@@ -38,7 +38,11 @@ class StructureJudge:
     cuts it. Digit runs are taken however they are cut, and may be of any length.
     """
 
-    def __init__(self, numbers: NumberIds) -> None:
+    def __init__(self, numbers: NumberIds | BinIds) -> None:
+        self._triple: tuple[frozenset[int], ...]
+        if isinstance(numbers, BinIds):
+            self._digits, self._triple = frozenset[int](), (frozenset(numbers.ids),) * 3
+            return
         self._digits = frozenset(id_ for row in numbers.digits for id_ in row)
         number = (self._digits, frozenset({numbers.point}), self._digits)
         comma = (frozenset({numbers.comma, numbers.comma_minus}),)
@@ -127,11 +131,11 @@ class Examination:
 
     def __init__(self, corpus: PackedCorpus, live: LiveIds, count: int) -> None:
         self._live = live
-        self._judge = StructureJudge(corpus.numbers)
+        self._numbers, self._judge = corpus.numbers, StructureJudge(corpus.numbers)
         self._pieces = corpus.pieces
         self.prompts: list[Prompt] = []
         for part in corpus.parts:
-            for row in np.flatnonzero(part.is_canonical & (part.atoms <= SIZES[-1])):
+            for row in np.flatnonzero(part.is_canonical & (part.atoms <= SIZES[-1]) & part.is_within):
                 ids, kinds = part.tokens(np.array([row])).text(0)
                 prompt = live.local(ids[kinds == PROMPT])
                 if (prompt < 0).any():
@@ -165,13 +169,26 @@ class Examination:
                     from engine.chem.enriched import decode
                     from engine.chem.stereo import judge_stereo
 
-                    mol = decode("".join(self._pieces[id_] for id_ in answer[:-1])).mol
+                    mol = decode(self._decimals(answer, prompt)).mol
                     verdict = judge_stereo(mol, mol)
                     if verdict.sites:
                         stereo_judged[min(len(verdict.sites), SITES[-1]) - 1] += 1
                         stereo_right[min(len(verdict.sites), SITES[-1]) - 1] += not verdict.wrong
         network.train(was_training)
         return PassRate(*map(tuple, (right, asked, *((stereo_right, stereo_judged) if HAS_RDKIT else ()))))
+
+    def _decimals(self, answer: list[int], prompt: Prompt) -> str:
+        """The text of a right answer; of bins, with their middles in decimals."""
+        if not isinstance(self._numbers, BinIds):
+            return "".join(self._pieces[id_] for id_ in answer[:-1])
+        middles = dict(zip(self._numbers.ids, self._numbers.middles(), strict=True))
+        text, index = "", 0
+        for segment in prompt.plain[:-1]:
+            index += len(segment)
+            block = ",".join(f"{middles[id_]:.4f}" for id_ in answer[index : index + 3])
+            index += 3
+            text += "".join(self._pieces[id_] for id_ in segment).removeprefix(";") + f"<{block}>"
+        return text + "".join(self._pieces[id_] for id_ in prompt.plain[-1][:-1]).removeprefix(";")
 
     def _answers(self, network: Network, group: list[Prompt]) -> list[list[int]]:
         """The answers in the tokenizer's numbering, up to their end token."""

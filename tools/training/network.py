@@ -59,6 +59,18 @@ class Network(nn.Module):
         if unexpected or [name for name in missing if name != HEAD]:
             raise ValueError(f"the weights do not fit: missing {missing}, unexpected {unexpected}")
 
+    def begin_as_waves(self, ids: Tensor, deviation: float) -> None:
+        """Rows of bins in their order, as samples of random waves: bins that are near each other begin alike.
+
+        As independent rows each of the 258 would have to learn on its own where it is.
+        """
+        width = self.rows.shape[1]
+        periods = torch.logspace(math.log10(8), math.log10(2 * len(ids)), width)  # in bins
+        phases = 2 * math.pi * torch.rand(width)
+        angles = 2 * math.pi * torch.arange(len(ids))[:, None] / periods + phases  # [n, W]
+        with torch.no_grad():
+            self.rows[ids] = deviation * math.sqrt(2) * torch.cos(angles)
+
     def losses(self, body: Any, batch: TrainBatch, precision: torch.dtype) -> Losses:
         """``body`` is this network's, compiled or as it is. The softmax runs in float32 over live ids and tail."""
         device = self.tail_row.device

@@ -79,7 +79,38 @@ def numbers_of(document: dict[str, Any]) -> NumberIds:
     return NumberIds(digits, *(int(document[name]) for name in MARKS))
 
 
-def all_ids(numbers: NumberIds) -> set[int]:
+@dataclass(frozen=True, slots=True)
+class BinIds:
+    """Uniform bins of which each number is one token: 0 is below ``low``, the last one above ``high``."""
+
+    ids: tuple[int, ...]
+    low: float
+    high: float
+
+    def edges(self) -> NDArray[np.float64]:
+        """The edges in 1e-4 angstrom."""
+        return np.asarray(np.linspace(self.low, self.high, len(self.ids) - 1) * 10**MOST_DECIMALS)
+
+    def middles(self) -> list[float]:
+        """What each number means, in angstrom."""
+        edges = self.edges() / 10**MOST_DECIMALS
+        return [self.low, *((edges[:-1] + edges[1:]) / 2).tolist(), self.high]
+
+    def numbers(self, units: NDArray[np.integer]) -> Index:
+        """The bins of coordinates in 1e-4 angstrom."""
+        return np.searchsorted(self.edges(), units, side="right").astype(np.int64)
+
+
+def ids_of(document: dict[str, Any]) -> NumberIds | BinIds:
+    """As a manifest has them."""
+    if "ids" in document:
+        return BinIds(tuple(map(int, document["ids"])), float(document["low"]), float(document["high"]))
+    return numbers_of(document)
+
+
+def all_ids(numbers: NumberIds | BinIds) -> set[int]:
+    if isinstance(numbers, BinIds):
+        return set(numbers.ids)
     return {*(id_ for row in numbers.digits for id_ in row), *(getattr(numbers, name) for name in MARKS)}
 
 
@@ -125,9 +156,17 @@ class PackedPart:
     """
 
     def __init__(
-        self, arrays: Arrays, slot: str, numbers: NumberIds, end: int, *, framed: bool = False, keep_zeros: bool = False
+        self,
+        arrays: Arrays,
+        slot: str,
+        numbers: NumberIds | BinIds,
+        end: int,
+        *,
+        framed: bool = False,
+        keep_zeros: bool = False,
     ) -> None:
         self.numbers = numbers
+        self._number_chunks = 3 if isinstance(numbers, BinIds) else CHUNKS_AN_ATOM - 1
         self._keep_zeros = keep_zeros
         of_slot = {
             name.removeprefix(f"{slot}."): value for name, value in arrays.items() if name.startswith(f"{slot}.")
@@ -148,8 +187,13 @@ class PackedPart:
         prompts = of_slot["known"].astype(np.int32)[of_slot["prompts"]]
         kinds = np.full(len(prompts), PROMPT, dtype=np.uint8)
         self._prompts = TokenTable(prompts, kinds, of_slot["prompt_lengths"].astype(np.int64))
-        self._segments = _segment_table(of_slot, numbers.minus, end)
+        minus = -1 if isinstance(numbers, BinIds) else numbers.minus
+        self._segments = _segment_table(of_slot, minus, end)
         self._segment_count = len(of_slot["plain_lengths"])
+        self.is_within = np.ones(len(self), dtype=np.bool_)  # [texts] whether the range of the bins holds all its atoms
+        if isinstance(numbers, BinIds):
+            is_outside = np.isin(numbers.numbers(self.xyz[self._row]), (0, len(numbers.ids) - 1)).any(axis=1)
+            self.is_within = ~np.logical_or.reduceat(is_outside, self._atom_start[:-1])
         self._most_integer = int(np.abs(self.xyz).max(initial=0)) // 10**MOST_DECIMALS
         self._tables: dict[int, tuple[TokenTable, Index]] = {}
 
@@ -183,17 +227,24 @@ class PackedPart:
     def _chunks(self, rows: Index, decimals: int) -> tuple[Index, NDArray[np.bool_], Index]:
         """The table entries of the texts in a row, which belong to deciding atoms, where each text's begin and end."""
         atoms = self.atoms[rows]
-        starts = _starts(CHUNKS_AN_ATOM * atoms + 2)
+        chunks_an_atom = 1 + self._number_chunks
+        starts = _starts(chunks_an_atom * atoms + 2)
         chunks = np.empty(int(starts[-1]), dtype=np.int64)
         chunks[starts[:-1]] = rows
-        atom_chunk = ragged_range(starts[:-1] + 1, atoms, CHUNKS_AN_ATOM)  # [atoms]
+        atom_chunk = ragged_range(starts[:-1] + 1, atoms, chunks_an_atom)  # [atoms]
         atom = ragged_range(self._atom_start[rows], atoms)
         deciding = np.zeros(len(chunks), dtype=np.bool_)
-        for chunk in range(CHUNKS_AN_ATOM):
+        for chunk in range(chunks_an_atom):
             deciding[atom_chunk + chunk] = self._deciding[atom]
         segment_index = ragged_range(self._atom_start[rows] + rows, atoms)  # a text has one segment more than atoms
         base = len(self)
         units = self.xyz[self._row[atom]]  # [atoms, 3]
+        chunks[starts[1:] - 1] = base + self._segment[self._atom_start[rows] + rows + atoms]
+        if isinstance(self.numbers, BinIds):
+            chunks[atom_chunk] = base + self._segment[segment_index]
+            for axis, numbers in enumerate(self.numbers.numbers(units).T):
+                chunks[atom_chunk + 1 + axis] = base + 2 * self._segment_count + numbers
+            return chunks, deciding, starts
         magnitude = np.abs(units) // 10 ** (MOST_DECIMALS - decimals)
         negative = (units < 0) & (magnitude > 0)
         chunks[atom_chunk] = base + self._segment[segment_index] + negative[:, 0] * self._segment_count
@@ -205,16 +256,20 @@ class PackedPart:
         base += 3 * (self._most_integer + 1)
         for axis in range(3):
             chunks[atom_chunk + 2 + 2 * axis] = base + fraction[:, axis]
-        chunks[starts[1:] - 1] = len(self) + self._segment[self._atom_start[rows] + rows + atoms]
         return chunks, deciding, starts
 
     def _table(self, decimals: int) -> tuple[TokenTable, Index]:
         if not 1 <= decimals <= MOST_DECIMALS:
             raise ValueError(f"decimals must lie in 1..{MOST_DECIMALS}, got {decimals}")
         if decimals not in self._tables:
-            whole = integer_table(self.numbers, self._most_integer)
-            fraction = decimal_table(self.numbers, decimals, keep_zeros=self._keep_zeros)
-            tables = (self._prompts, self._segments, whole, fraction)  # one of all: numbers of entries add up
+            # One table of all: numbers of entries add up.
+            tables = [self._prompts, self._segments]
+            if isinstance(self.numbers, BinIds):
+                tables += [TokenTable.of([([id_], [INTEGER]) for id_ in self.numbers.ids])]
+            else:
+                whole = integer_table(self.numbers, self._most_integer)
+                fraction = decimal_table(self.numbers, decimals, keep_zeros=self._keep_zeros)
+                tables += [whole, fraction]
             columns = zip(*((table.ids, table.kinds, table.lengths) for table in tables), strict=True)
             table = TokenTable(*map(np.concatenate, columns))
             self._tables[decimals] = table, _starts(table.lengths)[:-1]
@@ -238,7 +293,7 @@ class PackedCorpus:
         self.slot = str(about["slot"])
         self.end = int(about["end"])
         self.vocab_size = int(about["vocab_size"])
-        self.numbers = numbers_of(about["numbers"])
+        self.numbers = ids_of(about["numbers"])
         self.live_ids = np.array([id_ for id_, _ in about["live"]], dtype=np.int32)  # sorted
         self.pieces: dict[int, str] = {int(id_): piece for id_, piece in about["live"]}
 

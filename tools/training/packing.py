@@ -13,7 +13,7 @@ import logging
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from itertools import chain
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -25,18 +25,21 @@ from engine.chem.stereo import stereo_goals
 from engine.comparing.array_files import Arrays, Meta, packed_bytes, write_bytes
 from engine.errors import DriftscopeError, TokenizerError
 from engine.paths import cache_folder
+from engine.text.tokenizer_build import QWEN_BINS, WHOLE_NUMBERS
 from engine.text.tokenizers import BUILT_IN, TextTokenizer, load_tokenizer, number_ids
 from tools.terminal import Progress, ToolParser, run_tool
-from tools.training.conformer_texts import ConformerTexts, answer_of
+from tools.training.conformer_texts import UNITS_PER_ANG, ConformerTexts, answer_of
 from tools.training.corpus import corpus_manifest, read_corpus
 from tools.training.json_files import remove_stale, write_json
-from tools.training.packed import MANIFEST, MOST_DECIMALS, PACKED_FORMAT, PackedPart, all_ids, numbers_of, packed_xyz
+from tools.training.packed import MANIFEST, MOST_DECIMALS, PACKED_FORMAT, PackedPart, all_ids, ids_of, packed_xyz
 
 log = logging.getLogger(__name__)
 
 PART_TEXTS = 50_000
 MOST_PART_BYTES = 15 << 20
 CHECKED_TEXTS = 100
+UNIFORM_RANGE = (-10.5748, 10.5102)
+"""Of the group's 256 uniform bins, in angstrom."""
 
 
 def pack_corpus(
@@ -51,7 +54,7 @@ def pack_corpus(
         raise DriftscopeError(f"{out} is the corpus itself", "Give --out another folder")
     about = {tokenizer.name: _about(tokenizer, slot) for slot, tokenizer in enumerate(tokenizers)}
     live = {  # whether they occur or not: all number tokens, the tags, the end
-        name: {*all_ids(numbers_of(entry["numbers"])), *entry["tags"].values(), entry["end"]}
+        name: {*all_ids(ids_of(entry["numbers"])), *entry["tags"].values(), entry["end"]}
         for name, entry in about.items()
     }
     source = corpus_manifest(corpus)
@@ -111,8 +114,14 @@ def part_arrays(part: Sequence[ConformerTexts], tokenizers: Sequence[TextTokeniz
             "prompts": inverse.astype(np.uint16 if len(distinct) <= 1 << 16 else np.uint32),
             "prompt_lengths": np.array([len(ids) for ids in prompts], dtype=np.uint16),
         }
-        end, signs = [tokenizer.end_id or 0], [f"{text}-" if text.endswith("<") else text for text in numbered]
-        for name, given in (("plain", list(numbered)), ("signed", signs)):
+        end, plain, signs = (
+            [tokenizer.end_id or 0],
+            list(numbered),
+            [f"{text}-" if text.endswith("<") else text for text in numbered],
+        )
+        if tokenizer.name == QWEN_BINS:
+            plain = signs = list(map(binned_segment, numbered))
+        for name, given in (("plain", plain), ("signed", signs)):
             encoded = zip(tokenizer.encode_batch(given), numbered, strict=True)
             ended = [ids if text.endswith("<") else ids + end for ids, text in encoded]
             tables[name] = np.array([id_ for ids in ended for id_ in ids], dtype=np.uint32)
@@ -146,6 +155,28 @@ def full_text(conformer: ConformerTexts, text: int) -> str:
     return f"{prompt_of(smiles)}{OPEN_TAG}{answer_of(conformer, text)}{CLOSE_TAG}"
 
 
+def binned_segment(segment: str) -> str:
+    """What is between numbers, as text of bins has it: ``[C]<`` is ``[C]``, ``>=[O]<`` is ``;=[O]``."""
+    opened = segment.removesuffix("<")
+    return f";{opened[1:]}" if opened.startswith(">") else opened
+
+
+def full_binned_text(conformer: ConformerTexts, text: int) -> str:
+    smiles, order = conformer.texts[text]
+    edges = np.linspace(*UNIFORM_RANGE, WHOLE_NUMBERS - 1)
+    rows = np.digitize(conformer.xyz[list(order)] / UNITS_PER_ANG, edges)
+    contents = ["".join(f"{number:03d}" for number in row) for row in rows.tolist()]
+    segments = map(binned_segment, segments_of(smiles))
+    return prompt_of(smiles) + "".join(map("".join, zip_longest(segments, contents, fillvalue="")))
+
+
+def _numbers_about(tokenizer: TextTokenizer) -> dict[str, Any]:
+    if tokenizer.name != QWEN_BINS:
+        return asdict(number_ids(tokenizer))
+    low, high = UNIFORM_RANGE
+    return {"ids": [tokenizer.id_of(f"{number:03d}") for number in range(WHOLE_NUMBERS)], "low": low, "high": high}
+
+
 def _about(tokenizer: TextTokenizer, slot: int) -> dict[str, Any]:
     tags = {tag: tokenizer.id_of(tag) for tag in (*SMILES_TAGS, OPEN_TAG, CLOSE_TAG)}
     missing = [tag for tag, id_ in tags.items() if id_ is None]
@@ -158,7 +189,7 @@ def _about(tokenizer: TextTokenizer, slot: int) -> dict[str, Any]:
         "vocab_size": tokenizer.vocab_size,
         "end": tokenizer.end_id,
         "tags": tags,
-        "numbers": asdict(number_ids(tokenizer)),
+        "numbers": _numbers_about(tokenizer),
     }
 
 
@@ -173,12 +204,13 @@ def _write_part(
     arrays, segments = part_arrays(part, tokenizers)
     for tokenizer in tokenizers:
         entry = about[tokenizer.name]
-        reader = PackedPart(arrays, entry["slot"], numbers_of(entry["numbers"]), entry["end"])
+        reader = PackedPart(arrays, entry["slot"], ids_of(entry["numbers"]), entry["end"])
         # Compare texts spread over the part, token by token.
         pairs = [(conformer, text) for conformer in part for text in range(len(conformer.texts))]
         rows = np.unique(np.linspace(0, len(pairs) - 1, min(checked, len(pairs)), dtype=np.int64))
         batch = reader.tokens(rows, MOST_DECIMALS)
-        wanted = tokenizer.encode_batch([full_text(*pairs[row]) for row in rows])
+        write = full_binned_text if tokenizer.name == QWEN_BINS else full_text
+        wanted = tokenizer.encode_batch([write(*pairs[row]) for row in rows])
         for index, ids in enumerate(wanted):
             if batch.text(index)[0].tolist() != [*ids, entry["end"]]:
                 conformer, text = pairs[rows[index]]
@@ -206,7 +238,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add = parser.add_argument
     add("--corpus", type=Path, metavar="FOLDER", help="a finished corpus (corpus/ in the cache folder)")
     add("--out", type=Path, metavar="FOLDER", help="where it goes (packed/ in the cache folder)")
-    add("--tokenizers", nargs="+", default=list(BUILT_IN), metavar="T", help="qwen3, llama3 or a folder (both)")
+    add(
+        "--tokenizers",
+        nargs="+",
+        default=list(BUILT_IN),
+        metavar="T",
+        help="qwen3, llama3, qwen3-bins or a folder (the first two)",
+    )
     add("--part-texts", type=int, default=PART_TEXTS, metavar="N", help="texts a file (%(default)s)")
     chosen = parser.parse_args(arguments)
 

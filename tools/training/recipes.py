@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import DriftscopeError, shown
+from engine.text.tokenizer_build import QWEN_BINS
 from tools.training.packed import KINDS
 from tools.training.shapes import ModelShape
 
@@ -89,6 +90,7 @@ class Recipe:
     decay: float = 0.35  # share of a run, at its end, in which it falls to nothing
     stages: tuple[Stage, ...] = GROWING
     canonical: bool = False  # only texts in the canonical order, none in a random one
+    bin_waves: float = 0.0  # standard deviation of the rows that bins begin with, neighbours alike; 0: as any other row
     keep_zeros: bool = False  # as the field's fixed writer: with four decimals, `0.2500`
 
     def stage(self, progress: float) -> Stage:
@@ -108,6 +110,10 @@ RECIPES = {
         Recipe("demo-llama", "llama3", ModelShape("llama"), stages=GROWING_IN_ATOMS),
         # demo-qwen but for the tokenizer: as many texts a step, and LLaMA's take 0.77 times the tokens.
         Recipe("demo-qwen-l3", "llama3", ModelShape("qwen3"), tokens_a_step=3_152),
+        # A smaller body: an atom has three numbers of a token each in place of 23 tokens. It ships in 2.4 MB.
+        Recipe(
+            "demo-bins", QWEN_BINS, ModelShape("qwen3", width=192, inner=288), stages=GROWING_IN_ATOMS, bin_waves=0.06
+        ),
         # Two that do not ship: what order and number format change (docs/lost_third.md).
         Recipe("demo-qwen-canonical", "qwen3", ModelShape("qwen3"), canonical=True),
         Recipe("demo-qwen-fixed", "qwen3", ModelShape("qwen3"), keep_zeros=True),

@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from engine.errors import DriftscopeError
@@ -31,7 +32,7 @@ from tools.training import checkpoint
 from tools.training.batches import Batches, LiveIds, TrainBatch
 from tools.training.evaluate import Examination
 from tools.training.network import Losses, Network, optimisers
-from tools.training.packed import PackedCorpus
+from tools.training.packed import BinIds, PackedCorpus
 from tools.training.recipes import Recipe, recipe_of
 
 log = logging.getLogger(__name__)
@@ -94,6 +95,9 @@ class Training:
         self.state = TrainingState(recipe.alias, repr(recipe))
         tokens = options.tokens_a_step or recipe.tokens_a_step
         self.batches = Batches(corpus, self.live, tokens, recipe.seed, canonical=recipe.canonical)
+        if recipe.bin_waves and isinstance(corpus.numbers, BinIds):
+            bins = self.live.local(np.array(corpus.numbers.ids))
+            self.network.begin_as_waves(torch.from_numpy(bins), recipe.bin_waves)
         if (folder / CHECKPOINT).is_file():
             self._take_up(folder / CHECKPOINT)
         elif options.start is not None:
