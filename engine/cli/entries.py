@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from engine.cli import terminal as cli
-from engine.cli.text import READER
+from engine.cli.text import BINS, READER, Bins, form_of
 from engine.errors import DriftscopeError, one_line, shown
 from engine.figures.text_tables import cell, table_lines
 from engine.figures.words import counted
-from engine.records import Molecule, ReaderName
+from engine.records import BinFormat, Molecule, ReaderName
 from engine.sandbox import read_aside
 from engine.store.columns import Kind, rows_of
 from engine.store.entries import Entry, rmsd_references, without_samples
@@ -316,6 +316,7 @@ def import_files(
     tokenizer: str | None = cli.option(None, "qwen3, llama3 or a folder; overrides the files"),
     strain: bool = cli.option(False, "of conformers, also the energy above the relaxed one (MMFF94)"),
     no_verdict: bool = cli.option(False, "do not judge conformers as they are read (`judge RUN` does it later)"),
+    bins: Bins = BINS,
 ) -> int:
     """reports of a runner, and conformers of any program, into the store, each file or folder as a run
 
@@ -329,6 +330,8 @@ def import_files(
 
     if strain and no_verdict:
         raise DriftscopeError("--strain is part of the verdict", "Leave --no-verdict out")
+    form = form_of(bins)
+    how: Any = {"label": label, "tokenizer": tokenizer, "bins": form if isinstance(form, BinFormat) else None}
     store = io.opened()
     settings = None if no_verdict else WITH_STRAIN if strain else PLAIN
 
@@ -336,7 +339,7 @@ def import_files(
         if is_pool(path):
             say = partial(seen, work=0.0)
             return [import_pool(store, path, label=label, settings=settings, progress=say, warn=cli.note).id]
-        return [import_report(store, path, label=label, tokenizer=tokenizer, progress=seen, warn=cli.note).id]
+        return [import_report(store, path, **how, progress=seen, warn=cli.note).id]
 
     folders = [Path(file).expanduser() for file in files]
     pools = [folder for folder in folders if folder.is_dir() and is_pool(folder)]

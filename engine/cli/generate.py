@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from engine.cli import terminal as cli
 from engine.cli.entries import MOLECULES_HELP, read_molecules, show_entries
-from engine.cli.text import BINS, READER, form_of
+from engine.cli.text import BINS, READER, Bins, form_of
 from engine.errors import DriftscopeError, ModelError, shown
 from engine.figures.words import counted, fixed
 from engine.lp_records import (
@@ -29,7 +29,7 @@ from engine.lp_records import (
 )
 from engine.models.registry import ModelEntry, load_registry
 from engine.paths import STATIC
-from engine.records import Molecule, NumberFormat, ReaderName
+from engine.records import BinFormat, Molecule, NumberFormat, ReaderName
 from engine.store.schema import RUN
 from engine.user_files import writing
 
@@ -103,7 +103,7 @@ class Plan:
     equal_work: bool = cli.option(False, "every sample as long as the exact LP's")
     candidates: int = cli.option(10, "likely tokens kept per step", of=cli.most(1_000))
     diagnostics: bool = cli.option(False, "token probabilities at each step; slower")
-    bins: tuple[float, float] | None = BINS
+    bins: Bins = BINS
 
     def of(self, numbers: NumberFormat, lp: str) -> DecodePlan:
         from engine.decode.plan import Plan as DecodePlan
@@ -111,6 +111,8 @@ class Plan:
 
         least, _, most = (self.decimals or f"{numbers.least_decimals}-{numbers.most_decimals}").partition("-")
         form = form_of(self.bins, least, most or least, self.integer_digits or numbers.most_integer_digits)
+        if isinstance(numbers, BinFormat) and (self.bins, self.decimals, self.integer_digits) == (None, None, None):
+            form = numbers
         sampling = replace(preset(self.sampling), **cli.given(Sampling, self))
         usual = lp_record(split_cleanup(full_name(lp))[0]).guard
         guard = replace(usual, **cli.given(GuardSettings, self) | {"checks": guard_checks(self.checks)})

@@ -23,6 +23,7 @@ import typer
 
 from engine.cli import terminal as cli
 from engine.cli.entries import logs_app, traces_app
+from engine.cli.text import BINS, Bins, form_of
 from engine.comparing.measures import BY_NAME, has_samples
 from engine.errors import DriftscopeError, nearest, one_line
 from engine.figures.words import percent
@@ -31,6 +32,7 @@ from engine.records import VerdictName
 from engine.store.columns import rows_of
 from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG, TRACE
+from engine.text.blocks import READ_FORMAT
 from engine.user_files import read_text
 
 if TYPE_CHECKING:
@@ -278,6 +280,7 @@ def judge(
     ),
     text: str | None = cli.option(None, "a text in place of a run; - reads standard input"),
     smiles: str | None = cli.option(None, "the molecule that the text should be (default: its own)"),
+    bins: Bins = BINS,
     strain: bool = cli.option(False, "also the energy above the relaxed conformer (MMFF94)"),
     xtb: bool = cli.option(False, "strain by GFN2-xTB, with tblite (requirements-xtb.txt)"),
     settings: Literal["mol_fast", "mol", "group"] = cli.option("mol_fast", "PoseBusters' checks of geometry"),
@@ -297,12 +300,13 @@ def judge(
     from engine.inspection.judging import judge_run, judge_text
 
     cli.one_of("a run, a file of conformers or --text", run_id, text, hint="`runs` lists the runs")
-    cli.only_with("--text", text is not None, smiles=smiles)
+    cli.only_with("--text", text is not None, smiles=smiles, bins=bins)
     pool = None if run_id is None else _pool_of(run_id)
     cli.only_with("a file of conformers", pool, out=out)
     by = JudgeSettings(settings, energy, "gfn2-xtb" if xtb else "force-field" if strain else None)
     if text is not None:
-        document = judge_text(cli.given_text(text), smiles or "", by, limit_s=limit or LIMIT_S)
+        form = READ_FORMAT if bins is None else form_of(bins)
+        document = judge_text(cli.given_text(text), smiles or "", by, form, limit_s=limit or LIMIT_S)
         if not io.is_json:  # a line each
             document["why_not_clean"] = [{"reason": reason} for reason in document["why_not_clean"]]
         return io.show(document)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 MOST_TEXT_BYTES = 1024 * 1024  # its tokens take 300 times as much memory
 MOST_SEED = 2**63 - 1
+FILE_OR_PAIR = "FILE or WIDTH RANGE"
 
 
 # --- commands ---------------------------------------------------------------------------------------------------------
@@ -57,7 +58,7 @@ class Late:
 
 class Words:
     """What scripts rely on, in front of typer's parser: ``--smiles A B`` (metavar ``A...``) is ``--smiles A --smiles
-    B``, and ``--rmsd`` alone (metavar ``[K=10]``) is ``--rmsd=10``."""
+    B``, ``--rmsd`` alone (metavar ``[K=10]``) is ``--rmsd=10``, and ``--bins FILE`` is a pair whose second is empty."""
 
     def parse_args(self: Any, ctx: Any, args: list[str]) -> list[str]:
         metavars: dict[str, str] = {}
@@ -71,6 +72,8 @@ class Words:
             values = list(itertools.takewhile(lambda value: value[:1] != "-" or value == "-", rest))
             if metavar.startswith("[") and not values:
                 word = f"{word}={metavar.strip('[]').partition('=')[2]}"
+            elif _is_file_alone(metavar, values):
+                rest.insert(1, "")
             elif metavar.endswith("...") and values:
                 spread += [part for value in values[:-1] for part in (word, value)]
                 del rest[: len(values) - 1]
@@ -81,6 +84,17 @@ class Words:
         with contextlib.redirect_stdout(io.StringIO()) as text:  # rich's own writing ends badly at `| head`
             super().format_help(ctx, formatter)  # type: ignore[misc]
         formatter.write(text.getvalue())
+
+
+def _is_file_alone(metavar: str, values: Sequence[str]) -> bool:
+    """Whether an option that takes a file or two numbers has a file."""
+    if metavar != FILE_OR_PAIR or not values:
+        return False
+    try:
+        float(values[0])
+    except ValueError:
+        return True
+    return False
 
 
 class Group(Words, TyperGroup): ...

@@ -7,32 +7,37 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
+from engine.chem.bin_files import given_bins
 from engine.chem.other_forms import OTHER_WORDS, other_form
 from engine.cli import terminal as cli
 from engine.errors import DriftscopeError
-from engine.lp_records import NO_LP, lp_of_text, split_cleanup
-from engine.records import READER_HELP, BinFormat, NumberFormat, ReaderName
+from engine.lp_records import DEFAULT_PLACEHOLDER, NO_LP, lp_of_text, split_cleanup, usual_placeholder
+from engine.records import READER_HELP, NumberFormat, ReaderName
 from engine.text.blocks import PROMPT, READ_FORMAT, FoundBlock, block_places, count_junk, find_blocks, read_blocks
 from engine.user_files import writing
 
 app = cli.new_app()
 TOKENIZER = cli.option(..., "qwen3, llama3 or a tokenizer folder", metavar="T")
-PLACEHOLDER = cli.option("0.0000,0.0000,0.0000", metavar="P")
+PLACEHOLDER = cli.option(DEFAULT_PLACEHOLDER, "bins have one of their own", metavar="P")
 DECIMALS = cli.option(4, "1 drops trailing zeros, 0 a trailing point too")
-BINS_HELP = "binned numbers: bins of WIDTH angstrom from -RANGE to RANGE, such as 0.042 21"
-BINS = cli.option(None, BINS_HELP, metavar="WIDTH RANGE")
+BINS_HELP = "numbers of bins: of a JSON FILE, or in brackets of WIDTH angstrom from -RANGE to RANGE, such as 0.042 21"
+BINS = cli.option(None, BINS_HELP, metavar=cli.FILE_OR_PAIR)
+Bins = tuple[str, str] | None
 READER = cli.option("strict", READER_HELP)
 
 
-def form_of(bins: tuple[float, float] | None, *decimals: int | str) -> NumberFormat:
+def form_of(bins: Bins, *decimals: int | str) -> NumberFormat:
     """``decimals``: least, most, and at most how many digits before the point."""
     try:
-        if bins is not None:
-            return BinFormat.in_brackets(*bins)
-        return NumberFormat(*map(int, decimals))
+        return NumberFormat(*map(int, decimals)) if bins is None else given_bins(*bins)
     except ValueError as error:
-        fix = "Give for example --decimals 1-4 or --bins 0.042 21"
+        fix = "Give for example --decimals 1-4, --bins FILE.json or --bins 0.042 21"
         raise DriftscopeError(f"there is no such number format: {error}", fix) from error
+
+
+def placeholder_for(placeholder: str, form: NumberFormat) -> str:
+    """That of the option, whose default is for decimals: numbers of bins have one of their own."""
+    return usual_placeholder(form) if placeholder == DEFAULT_PLACEHOLDER else placeholder
 
 
 @cli.command(app, "tokens")
@@ -56,6 +61,7 @@ def template(
     tokenizer: str = TOKENIZER,
     placeholder: str = PLACEHOLDER,
     tags: bool = cli.option(False, "with [CONFORMER] and [/CONFORMER] around the skeleton"),
+    bins: Bins = BINS,
 ) -> int:
     """a molecule's template and its roles"""
     from engine.chem.enriched import skeleton_of
@@ -64,8 +70,9 @@ def template(
     from engine.text.template import build_template
     from engine.text.tokenizers import load_tokenizer
 
-    molecule, by = parse_smiles(smiles), load_tokenizer(tokenizer)
-    made = build_template(skeleton_of(molecule), by, placeholder, tags=tags)
+    molecule, by, form = parse_smiles(smiles), load_tokenizer(tokenizer), form_of(bins)
+    placeholder = placeholder_for(placeholder, form)
+    made = build_template(skeleton_of(molecule, form=form), by, placeholder, tags=tags, form=form)
     rows = [
         {"position": position, **cli.picked(token, "id piece start end role block")}
         for position, token in enumerate(read_tokens(made, by))
@@ -85,7 +92,7 @@ def drift(
     conformers: int | None = cli.option(None, "conformers per molecule (default 1)", of=cli.most(1_000)),
     seed: int | None = cli.option(None, "seed of the embedding (default 0)", of=cli.most(2**31 - 1, 0)),
     least_decimals: Literal[0, 1, 2, 3, 4] = DECIMALS,
-    bins: tuple[float, float] | None = BINS,
+    bins: Bins = BINS,
     fit: bool = cli.option(False, "also fit a placeholder to these coordinates"),
     junk_weight: float | None = cli.option(None, "cost of a surplus token (default 1)", of=cli.most(1e6, 0)),
     cut_weight: float | None = cli.option(None, "cost of a missing token (default 1)", of=cli.most(1e6, 0)),
@@ -101,6 +108,7 @@ def drift(
     cli.only_with("--smiles and --set", file is None, conformers=conformers, seed=seed)
     cli.only_with("--fit", fit, junk_weight=junk_weight, cut_weight=cut_weight)
     form, by = form_of(bins, least_decimals), load_tokenizer(tokenizer)
+    placeholder = placeholder_for(placeholder, form)
     texts = [] if file is None else texts_of_file(file, form)
     if file is None:
         given = smiles or [entry.smiles for entry in load_molecule_set(limit=first)]
@@ -113,8 +121,8 @@ def drift(
     document: dict[str, Any] = {"tokenizer": tokenizer, "placeholder": placeholder, "texts": len(texts)}
     document |= cli.picked(summary, "blocks exact junk_prone cut mean_drift tokens_per_atom histogram")
     if fit:
-        given = {"junk_weight": junk_weight, "cut_weight": cut_weight}
-        weights = {name: weight for name, weight in given.items() if weight is not None}
+        asked = {"junk_weight": junk_weight, "cut_weight": cut_weight}
+        weights = {name: weight for name, weight in asked.items() if weight is not None}
         fitted = fit_placeholder(texts, by, form, **weights)
         document["fitted"] = cli.picked(fitted, "placeholder free cost junk_weight cut_weight costs")
     return out.show(document)
@@ -126,18 +134,19 @@ def junk(
     text: str | None = cli.words(None, "TEXT", "generated text; - reads standard input"),
     file: str | None = cli.option(None, "a file with generated text"),
     lp: str = cli.option(NO_LP, "the LP that made the text"),
-    bins: tuple[float, float] | None = BINS,
+    bins: Bins = BINS,
 ) -> int:
     """the coordinate blocks of a text, by kind; exit 2 where nothing of it is recognised"""
     by = lp_of_text(split_cleanup(lp)[0]).name  # also ``unknown``, for a text of an unnamed LP
     generated = cli.given_text(text, file)
-    blocks, other = find_blocks(generated), None if bins else other_form(generated)
+    form = READ_FORMAT if bins is None else form_of(bins)
+    blocks, other = find_blocks(generated, form), None if bins else other_form(generated)
     document: dict[str, Any] = {"format": other or "enriched", "blocks": len(blocks)}
     if other is not None:  # its blocks are listed and not judged
         document |= dict.fromkeys(("bad_blocks", "letters", "nonnumeric")) | {"kinds": {}}
         rows: list[Any] = [{"text": block.content, "kinds": [], "junk_text": ""} for block in blocks]
     else:
-        readings = read_blocks(blocks, form=READ_FORMAT if bins is None else form_of(bins), lp=by)
+        readings = read_blocks(blocks, form=form, lp=by)
         count = count_junk(readings)
         document |= {"bad_blocks": count.not_triples, **cli.picked(count, "letters nonnumeric"), "kinds": count.by_kind}
         rows = [{"text": block.content, "kinds": list(block.kinds), "junk_text": block.junk_text} for block in readings]
@@ -166,7 +175,7 @@ def encode_file(
     out: cli.Output,
     file: str = cli.words(..., "FILE", "an .sdf, .mol or .sdf.gz file with 3D coordinates"),
     least_decimals: Literal[0, 1, 2, 3, 4] = DECIMALS,
-    bins: tuple[float, float] | None = BINS,
+    bins: Bins = BINS,
 ) -> int:
     """an SDF or MOL file as enriched text"""
     from engine.chem.enriched import encode
@@ -188,17 +197,16 @@ def decode_text(
     sdf: str | None = cli.option(None, "write the conformer as SDF", metavar="FILE"),
     xyz: str | None = cli.option(None, "write the conformer as XYZ", metavar="FILE"),
     reader: ReaderName = READER,
-    bins: tuple[float, float] | None = BINS,
+    bins: Bins = BINS,
 ) -> int:
     """enriched text as a molecule, and whether its stereo is right"""
     from rdkit import Chem
 
-    from engine.chem.enriched import as_decimals
     from engine.chem.stereo import judge_stereo
     from engine.chem.structure_files import to_sdf
     from engine.text.check import decode_with
 
-    decoded = decode_with(reader, as_decimals(cli.given_text(text), form_of(bins)))
+    decoded = decode_with(reader, cli.given_text(text), form_of(bins))
     mol = decoded.mol
     for path, content in ((sdf, to_sdf([mol]) if sdf else ""), (xyz, Chem.MolToXYZBlock(mol) if xyz else "")):
         if path:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
+from engine.chem.enriched import as_decimals
 from engine.chem.geometry import judged_with
 from engine.chem.judges import LIMIT_S, JudgeTask, judged
 from engine.chem.other_forms import OTHER_WORDS, other_form
@@ -18,13 +19,14 @@ from engine.chem.pools import without_stereo
 from engine.chem.smiles import parse_smiles
 from engine.chem.verdict import CRASH, LOADED, PLAIN, TIME, WITH_STRAIN, JudgeSettings, strain_per_atom
 from engine.errors import DriftscopeError, StoreError
-from engine.records import FailedCheck, MoleculeVerdict
+from engine.records import BinFormat, FailedCheck, MoleculeVerdict, NumberFormat
 from engine.store.entries import Entry, without_samples
 from engine.store.generations import conformer_texts
 from engine.store.sample_rows import MOST_MEASURED, run_columns, verdict_row, verdict_sums
 from engine.store.schema import SAMPLES
 from engine.store.staging import rewrite_run
 from engine.store.store import Store
+from engine.text.blocks import READ_FORMAT
 from engine.text.check import NOT_PARSED, check_sample, extract_smiles, find_answer
 
 Row = dict[str, Any]
@@ -129,22 +131,29 @@ def _nothing_to_judge(row: Row) -> MoleculeVerdict:
     return MoleculeVerdict(0, 0, None, None, (FailedCheck(LOADED, (), f"nothing to judge: {why}"),))
 
 
-def judge_text(text: str, smiles: str = "", settings: JudgeSettings = WITH_STRAIN, *, limit_s: float = LIMIT_S) -> Row:
+def judge_text(
+    text: str,
+    smiles: str = "",
+    settings: JudgeSettings = WITH_STRAIN,
+    form: NumberFormat = READ_FORMAT,
+    *,
+    limit_s: float = LIMIT_S,
+) -> Row:
     """What the table ``samples`` says of one text and the molecule that it should be: the one named, that of its
     prompt, or its own; and why it is not clean. It is judged in a process with a limit."""
     molecule = parse_smiles(smiles) if smiles else None
     answer = find_answer(text, molecule)
     if molecule is None:
         with suppress(DriftscopeError):
-            molecule = parse_smiles(answer.prompted or extract_smiles(answer.conformers[0]))
-    form = other_form(answer.conformers[0])
-    rules: Row = dict.fromkeys(OF_TEXT, False) | {"issues": (OTHER_WORDS[form] if form else NOT_PARSED,)}
+            molecule = parse_smiles(answer.prompted or extract_smiles(answer.conformers[0], form))
+    other = None if isinstance(form, BinFormat) else other_form(answer.conformers[0])
+    rules: Row = dict.fromkeys(OF_TEXT, False) | {"issues": (OTHER_WORDS[other] if other else NOT_PARSED,)}
     rules |= {"conformers": len(answer.bodies), "why_not_clean": ()}
     about: Row = {"smiles": None, "heavy_atoms": None}
     if molecule is not None:
-        check = check_sample(text, molecule)
+        check = check_sample(text, molecule, form=form)
         rules = {name: getattr(check, name) for name in (*OF_TEXT, "issues", "conformers", "why_not_clean")}
         about = {"smiles": molecule.smiles, "heavy_atoms": molecule.heavy_atoms}
-    task = JudgeTask(0, answer.judged, about["smiles"] or "")
+    task = JudgeTask(0, as_decimals(answer.judged, form, keep=True), about["smiles"] or "")
     ((_, verdict),) = judged([task], settings, workers=1, limit_s=limit_s)
     return about | rules | verdict_row(rules["clean"], verdict)

@@ -166,7 +166,8 @@ def _of_file(entry: Entry, run: RunFacts, stored: Counted) -> tuple[dict[str, An
     tokenizer: str | None = None  # as the file names it
     with suppress(DriftscopeError):
         tokenizer = tokenizer_location(run) if run.tokenizer else None
-    of_file, counted = rows_again(_read(entry, REPORT_FILES.name)["content"][0].as_py().encode(), tokenizer)
+    content = _read(entry, REPORT_FILES.name)["content"][0].as_py().encode()
+    of_file, counted = rows_again(content, tokenizer, run.form)
     if of_file.row["samples"] != entry.parts[SAMPLES.name].rows:
         raise RunError(f"{entry.id} has another number of samples than its file now has", "Import it again")
     columns, now = {}, of_file.row.get("descriptors")

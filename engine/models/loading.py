@@ -25,7 +25,8 @@ from engine.models.devices import free_memory, pick_device
 from engine.models.registry import OWN_TOKENIZER, ModelEntry, load_registry
 from engine.models.shipped import HEAD, LIVE_IDS, ROWS, VOCAB_ROWS, WEIGHTS, expand, unpack
 from engine.paths import cache_folder
-from engine.text.tokenizers import TextTokenizer, load_tokenizer
+from engine.records import BinFormat
+from engine.text.tokenizers import TextTokenizer, bin_tokens, load_tokenizer
 from engine.user_files import parsed_json, publish
 
 if TYPE_CHECKING:
@@ -134,9 +135,18 @@ def load_outline(entry: ModelEntry, dtype: str | None = None, attention: str = "
         f"longrope: {by_hf}": rope == "longrope",
         f"the activation {shown(config.hidden_act)}: {by_hf}": config.hidden_act != "silu",
     }
-    warnings = tuple(f"{entry.name} has {note}" for note, is_so in notes.items() if is_so)
+    warnings = tuple(f"{entry.name} has {note}" for note, is_so in notes.items() if is_so) + _bins_hint(
+        entry, tokenizer
+    )
     parameters, begin = sum(map(math.prod, shapes.values())), begin_ids(entry, folder, tokenizer)
     return LoadedModel(entry, model, tokenizer, model.device, wanted, parameters, begin, warnings)
+
+
+def _bins_hint(entry: ModelEntry, tokenizer: TextTokenizer) -> tuple[str, ...]:
+    """What its tokenizer's added tokens say of a model that is not registered as one of bins."""
+    numbers = "" if isinstance(entry.numbers, BinFormat) else bin_tokens(tokenizer)
+    which = "as models of bins have, and no `bins` in its registry: its texts count as decimals"
+    return (f"{entry.name} has {numbers}, {which}",) if numbers else ()
 
 
 def model_folder(entry: ModelEntry) -> Path:
@@ -320,6 +330,7 @@ def summarise(entry: ModelEntry) -> dict[str, Any]:
         "dtype": entry.dtype,
         "decimals": [entry.numbers.least_decimals, entry.numbers.most_decimals],
         "integer_digits": entry.numbers.most_integer_digits,
+        "bins": entry.numbers.words if isinstance(entry.numbers, BinFormat) else None,  # in place of decimals
         "embedded": entry.shipped is not None,
         "expanded": is_expanded,  # whether the cache holds an embedded model's folder
         "fits": fits,  # devices with room for it

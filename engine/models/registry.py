@@ -15,9 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from engine.chem.bin_files import given_bins, read_bin_file
 from engine.errors import FileError, RegistryError, nearest, shown
 from engine.paths import DATA, read_toml, user_path
-from engine.records import DESCRIPTORS, SHORTEST4, Descriptors, NumberFormat
+from engine.records import DESCRIPTORS, SHORTEST4, BinFormat, Descriptors, NumberFormat
 
 EMBEDDED = DATA / "models.toml"
 USER_VARIABLE = "DRIFTSCOPE_MODELS"
@@ -26,12 +27,13 @@ OWN_TOKENIZER = "own"
 Dtype = Literal["float32", "bfloat16", "float16"]
 
 _TYPES: dict[str, type] = {
-    **dict.fromkeys("alias step folder shipped sha256 tokenizer dtype notes card descriptors".split(), str),
+    **dict.fromkeys("alias step folder shipped sha256 tokenizer dtype notes card descriptors bins".split(), str),
     "decimals": list,
     "integer_digits": int,
     "bos": bool,
 }
 _CHOICES = {"dtype": get_args(Dtype), "descriptors": DESCRIPTORS}
+_PAIR = re.compile(r"[0-9.]+ [0-9.]+")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -132,11 +134,34 @@ def _entry(path: Path, number: int, table: Mapping[str, Any]) -> ModelEntry:
         name = fields[key]
         need(bool(_NAME.fullmatch(name)), f"`{key}` is {shown(name)}, not at most 64 letters, digits, `.`, `_` and `-`")
     need(("folder" in fields) != ("shipped" in fields), "give one of `folder` and, for an embedded model, `shipped`")
+    if "bins" in fields:
+        need(not {"decimals", "integer_digits"} & set(fields), "it has both `bins` and decimals: give one of them")
+        return _with_places(path, fields, _bins(path, number, fields.pop("bins")))
     decimals, digits = fields.pop("decimals", [4, 4]), fields.pop("integer_digits", 3)
     is_pair = len(decimals) == 2 and all(type(count) is int for count in decimals)
     need(is_pair, f"`decimals` is {shown(decimals)}, not the least and the most, such as [1, 4]")
+    return _with_places(path, fields, NumberFormat(decimals[0], decimals[1], digits))
+
+
+def _bins(path: Path, number: int, text: str) -> BinFormat:
+    """Those of a file, or `WIDTH RANGE` of the older form."""
+    try:
+        first, _, second = text.partition(" ")
+        return given_bins(first, second) if _PAIR.fullmatch(text) else read_bin_file(_place(path, "bins", text))
+    except FileError as error:
+        raise ValueError(f"model {number}: `bins`: {error.what}") from error
+    except ValueError as error:
+        raise ValueError(f"model {number}: `bins`: {error}") from error
+
+
+def _place(path: Path, key: str, text: str) -> Path:
+    """A file that a registry names: relative ones begin at its folder."""
+    return path.parent / user_path(text, f"{shown(path, 200)}, `{key}`", RegistryError)
+
+
+def _with_places(path: Path, fields: dict[str, Any], numbers: NumberFormat) -> ModelEntry:
     for key in ("folder", "shipped", "card", "tokenizer"):
         if text := fields.get(key):
-            target = path.parent / user_path(text, f"{shown(path, 200)}, `{key}`", RegistryError)
+            target = _place(path, key, text)
             fields[key] = target if key != "tokenizer" else str(target) if "/" in text or target.exists() else text
-    return ModelEntry(numbers=NumberFormat(decimals[0], decimals[1], digits), source=path, **fields)
+    return ModelEntry(numbers=numbers, source=path, **fields)

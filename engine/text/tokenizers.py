@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # a command that only counts tokens starts without numpy
     from tokenizers import Encoding, Tokenizer
 
 BUILT_IN = tokenizer_build.NAMES
+_WHOLE_NUMBER = re.compile(r"[0-9]{3,6}")
 END_TOKENS = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<|im_end|>", "<eos>")
 
 
@@ -313,3 +314,18 @@ def number_ids(tokenizer: TextTokenizer) -> NumberIds:
     if any(tokenizer.encode(text) != numbers.run(text) for text in PROBES):
         raise TokenizerError(f"{tokenizer!r} does not cut digits from the left", "Use another one")
     return numbers
+
+
+MOST_NAMED_BINS = 100_000
+
+
+def bin_tokens(tokenizer: TextTokenizer) -> str:
+    """Of a tokenizer with tokens for the numbers of bins, what it has: ``258 added tokens 000 to 257``; else empty.
+
+    They say that a model writes bins, and how many; where the bins begin and end is in no tokenizer.
+    """
+    if len(tokenizer.added) > MOST_NAMED_BINS:
+        return ""
+    pieces = sorted(filter(_WHOLE_NUMBER.fullmatch, map(tokenizer.piece, tokenizer.added)))
+    is_a_row = [int(piece) for piece in pieces] == list(range(len(pieces)))
+    return f"{len(pieces):,} added tokens {pieces[0]} to {pieces[-1]}" if is_a_row and len(pieces) > 1 else ""

@@ -17,11 +17,12 @@ from tests.engine.inspection.made import demo_run
 from tests.pages.apps import opened
 
 TRACE, LOG, REPORTED_TRACE = "demo-qwen-final-exact", "llama.cpp-demo-qwen-final-f32", "reported-003-qwen"
-IMPORTED, NOTHING = "an import", "no entry has this name"
+IMPORTED, BINNED, NOTHING = "an import", "an import of bins", "no entry has this name"
 RUNS = {
     "measured": demo_run("llama", "group-v4.3"),  # none of its conformers reads
     "guarded": demo_run("qwen", "guarded"),
     "imported": IMPORTED,
+    "binned": BINNED,
     "reported": "reported-002-qwen-lp-1000",
 }
 NAMED = {
@@ -41,6 +42,21 @@ REPORT = {
     "metadata": {"processor_type": "generic", "tokenizer_name": "qwen3", "model_alias": "m600"},
     "passes": [{"prompt_smiles": "CC=O", "decoded_text": TEXT}],
     "failures": [],
+}
+
+
+BINS = {"mode": "uniform", "L": -10.5748, "H": 10.5102, "n_bins": 256}
+OF_BINS = {
+    "metadata": {"logit_processor_enabled": False, "tokenizer_name": "qwen3", "model_alias": "m600"},
+    "passes": [
+        {"prompt_smiles": smiles, "decoded_text": f"[SMILES]{smiles}[/SMILES][CONFORMER]{text}[/CONFORMER]"}
+        for smiles, text in (
+            ("CC=O", "[C]144127129;[C]127134129;=[O]115126129;"),
+            ("c1ccoc1", "[c]142123129;1[c]139139129;[c]122141129;[o]115126129[c]127115129;1"),
+            ("CC=O", "[C]144127129;[C]127134000;=[O]115126amen129;"),
+        )
+    ],
+    "failures": [{"prompt_smiles": "CCO", "decoded_text": "[SMILES]CCO[/SMILES][CONFORMER][C][C]143128136;[O]1151"}],
 }
 
 
@@ -70,6 +86,10 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     report = folder.parent / "report.json"
     report.write_text(json.dumps(REPORT))
     run_json("import", str(report), "--label", IMPORTED, "--store", str(folder))
+    binned, bins = folder.parent / "binned.json", folder.parent / "bins.json"
+    binned.write_text(json.dumps(OF_BINS))
+    bins.write_text(json.dumps(BINS))
+    run_json("import", str(binned), "--bins", str(bins), "--label", BINNED, "--store", str(folder))
     return folder
 
 

@@ -35,10 +35,11 @@ from engine.chem.other_forms import INSTEAD, OTHER_WORDS, is_summary, other_file
 from engine.chem.smiles import in_text_order, parse_smiles, unread
 from engine.decode.plan import PRESETS
 from engine.errors import DriftscopeError, FileError, PlaceholderError, shown
-from engine.lp_records import ALIASES, DEFAULT_PLACEHOLDER, LPS, full_name, split_cleanup, stored_lp
-from engine.records import DESCRIPTORS, SPELLED, Block, Check, Descriptors, Molecule, NumberFormat
+from engine.lp_records import ALIASES, LPS, NO_LP, LpRecord, full_name, split_cleanup, stored_lp, usual_placeholder
+from engine.models.registry import load_registry
+from engine.records import DESCRIPTORS, SPELLED, BinFormat, Block, Check, Descriptors, Kind, Molecule, NumberFormat
 from engine.store import reports as keys
-from engine.store.entries import Entry
+from engine.store.entries import Entry, number_format_of
 from engine.store.sample_rows import Row, block_rows, sample_row, sums_of, tables_of
 from engine.store.schema import REPORT_FILES, RUN
 from engine.store.staging import Staging, begun_anew, totals
@@ -63,6 +64,11 @@ PROMPT_NOT_READ = "prompt SMILES cannot be read"
 """Our issue where there is no molecule to compare with; the text is kept and read all the same."""
 _PADDING = re.compile(rf"(?:\s|{SPECIAL_TOKEN.pattern})++")
 _MOST = 2**53
+
+_UNFIT: frozenset[Kind] = frozenset(
+    {"outside_bins", "missing_z", "missing_digit", "extra_digit", "fourth_number", "integer"}
+)
+"""What blocks of other bins are."""
 
 RuleName = Literal["passed", "decodes"]
 _Number = Annotated[float, msgspec.Meta(ge=0, lt=_MOST)]
@@ -118,6 +124,11 @@ class RunOfFile:
     rule: tuple[RuleName, str]  # that the file goes by: our check of it, and in words
     contradiction: str = ""  # what its texts show otherwise than the file or its LP has it
 
+    @property
+    def numbers(self) -> NumberFormat:
+        """What its blocks are read with."""
+        return self.form or READ_FORMAT
+
     def samples(self, item: ReportItem, first: int) -> Iterator[tuple[Row, list[Row]]]:
         """The item's generations as rows of samples, which count from ``first``, and of their blocks."""
         molecule, smiles = asked_molecule(item.smiles)
@@ -125,7 +136,7 @@ class RunOfFile:
         for generation, decoded in enumerate(item.texts):
             before, text, after = split_text(decoded, item.smiles, molecule)
             written = as_prompted(before, molecule, smiles)
-            kind = shown_descriptors(written, text) or self.row.get("descriptors") or "plain"
+            kind = shown_descriptors(written, text, self.numbers) or self.row.get("descriptors") or "plain"
             written = described(written, kind)
             if (key := (written.smiles, kind)) not in templates:
                 templates[key] = self._template(written)
@@ -152,22 +163,24 @@ class RunOfFile:
     def _template(self, molecule: Molecule) -> _Template:
         if not molecule.atoms:
             return _Template([], None)
-        skeleton = f"{OPEN_TAG}{skeleton_of(molecule)}{CLOSE_TAG}"
-        units = units_between(skeleton, [(start, end) for start, end in block_spans(skeleton).tolist()])
+        form = self.numbers
+        skeleton = f"{OPEN_TAG}{skeleton_of(molecule, form=form)}{CLOSE_TAG}"
+        units = units_between(skeleton, [(start, end) for start, end in block_spans(skeleton, form).tolist()])
         if self.tokenizer is None or self.lp is None:
             return _Template(units, None)
-        placeholder = self.row.get("placeholder", DEFAULT_PLACEHOLDER)
-        return _Template(units, build_template(skeleton, self.tokenizer, placeholder).free_per_block.tolist())
+        placeholder = self.row.get("placeholder", usual_placeholder(form))
+        template = build_template(skeleton, self.tokenizer, placeholder, form=form)
+        return _Template(units, template.free_per_block.tolist())
 
     def _read(self, text: str, molecule: Molecule, template: _Template) -> tuple[Check, list[Block]]:
-        lp, found = stored_lp(self.lp), find_blocks(text)
-        readings = read_blocks(found, form=self.form or READ_FORMAT, lp=lp.name)
-        check = check_sample(text, molecule, lp=lp.name, readings=readings)
+        lp, form, found = stored_lp(self.lp), self.numbers, find_blocks(text, self.numbers)
+        readings = read_blocks(found, form=form, lp=lp.name)
+        check = check_sample(text, molecule, lp=lp.name, readings=readings, form=form)
         if not molecule.atoms:
             issues = (PROMPT_NOT_READ, *(issue for issue in check.issues if not issue.endswith(MISMATCH)))
             check = replace(check, passed=False, decodes=False, clean=False, issues=issues, same_graph=False)
         atoms, conformers = match_blocks(template.units, text, found)
-        blocks = blocks_of(found, readings, atoms, template.free, self.tokenizer, conformers=conformers)
+        blocks = blocks_of(found, readings, atoms, template.free, self.tokenizer, form, conformers)
         return check, blocks
 
 
@@ -202,20 +215,21 @@ def import_report(
     *,
     label: str | None = None,
     tokenizer: str | None = None,
+    bins: BinFormat | None = None,
     progress: Callable[..., object] = lambda done, share, samples: None,
     warn: Callable[[str], object] = lambda text: None,
 ) -> Entry:
     """Read a report file into the store, unless it is there. ``tokenizer`` (a name or a folder) replaces the one that
-    the file names; ``progress`` hears how many ``samples`` are read, and which share that is of all; ``warn`` gets what
-    its texts contradict."""
+    the file names; ``bins`` are those of its texts, which do not say where bins begin and end; ``progress`` hears how
+    many ``samples`` are read, and which share that is of all; ``warn`` gets what its texts contradict."""
     content = _content(path)
     try:
         document = _parsed(content)
-        items = _items(document)
+        items, of_texts = _items(document, bins)
         run_id = f"imported-{hashlib.sha256(content).hexdigest()[:16]}"
         if store.has(run_id):
-            return store.entry(run_id)
-        run = read_run(document, items, tokenizer)
+            return _as_imported(store.entry(run_id), bins)
+        run = read_run(document, items, tokenizer, of_texts)
         if run.contradiction:
             warn(f"{shown(path.name)}: {run.contradiction}")
         row = {**run.row, "source": path.name} | ({} if label is None else {"label": label})
@@ -254,11 +268,22 @@ def _write(
     return {**totals(staging.groups()), "molecules": len(molecules), **run.row, "notes": notes}
 
 
-def rows_again(content: bytes, tokenizer: str | None) -> tuple[RunOfFile, Iterator[tuple[Row, list[Row]]]]:
-    """Of a file that was imported: its run, and its samples with their blocks as they are read now."""
+def _as_imported(entry: Entry, bins: BinFormat | None) -> Entry:
+    """A file that is there already; an error where its numbers were read otherwise."""
+    if bins is not None and number_format_of(entry) != bins:
+        raise FileError(f"it is imported as {entry.id}, with other bins", "Remove that run first")
+    return entry
+
+
+def rows_again(
+    content: bytes, tokenizer: str | None, form: NumberFormat | None = None
+) -> tuple[RunOfFile, Iterator[tuple[Row, list[Row]]]]:
+    """Of a file that was imported: its run, and its samples with their blocks as they are read now. ``form`` is the
+    run's, of which bins are not found again."""
     document = _parsed(content)
-    items = _items(document)
-    run, firsts = read_run(document, items, tokenizer), accumulate((len(item.texts) for item in items), initial=0)
+    items, of_texts = _items(document, form if isinstance(form, BinFormat) else None)
+    run = read_run(document, items, tokenizer, of_texts)
+    firsts = accumulate((len(item.texts) for item in items), initial=0)
     return run, chain.from_iterable(map(run.samples, items, firsts))
 
 
@@ -303,18 +328,58 @@ def _parsed(content: bytes) -> dict[str, Any]:
     return dict(document)
 
 
-def _items(document: Mapping[str, Any]) -> list[ReportItem]:
-    """Texts of another format are refused all together: as enriched text they would count as clean or as junk."""
+def _items(document: Mapping[str, Any], bins: BinFormat | None) -> tuple[list[ReportItem], TextBins | None]:
+    """Texts of another format are refused all together: as enriched text they would count as clean or as junk. Those of
+    bins are read where it is known which: by ``bins``, or by the registry's entry of the model that the file names."""
     parts = ((part, document.get(part, ())) for part in (keys.PASSES, keys.FAILURES))
     items = [read_item(item, part, number) for part, listed in parts for number, item in enumerate(listed)]
     if not items:
         raise FileError("it has no passes and no failures", "It is no report file, or there is nothing to import")
-    forms = Counter(other_form(split_text(text, item.smiles)[1]) for item in items for text in item.texts)
+    answers = [split_text(text, item.smiles)[1] for item in items for text in item.texts]
+    forms = Counter(map(other_form, answers))
+    of_texts = (
+        TextBins(bins, "as given") if bins else _bins_of_model(document) if forms["bins"] + forms["binned"] else None
+    )
+    if of_texts is not None:
+        check_bins(of_texts, answers)
+        return items, of_texts
     if form := next((form for form in OTHER_WORDS if forms[form]), None):
         rest = ", the others are not: it mixes formats" if forms[form] < forms.total() else ""
         problem = f"{forms[form]:,} of its {forms.total():,} texts are {OTHER_WORDS[form]}{rest}"
-        raise FileError(problem, "Write the file with enriched text alone")
-    return items
+        fixes = {"bins": "Give --bins FILE.json: the texts do not say where the bins begin and end"}
+        fixes["binned"] = f"{fixes['bins']}. Of these in brackets --bins WIDTH RANGE, such as 0.042 21"
+        raise FileError(problem, fixes.get(form, "Write the file with enriched text alone"))
+    return items, None
+
+
+@dataclass(frozen=True, slots=True)
+class TextBins:
+    """The bins of a file's texts, and who says so."""
+
+    form: BinFormat
+    source: str
+
+
+def _bins_of_model(document: Mapping[str, Any]) -> TextBins | None:
+    """Those of the model that the file names, where it is registered with bins."""
+    metadata = document.get(keys.METADATA, {})
+    alias, step = (_text(metadata.get(key)) or "" for key in ("model_alias", "model_step"))
+    with suppress(DriftscopeError):
+        entry = load_registry().find(alias, step)
+        if alias and isinstance(entry.numbers, BinFormat):
+            return TextBins(entry.numbers, f"as the registry has them of {entry.name}")
+    return None
+
+
+def check_bins(bins: TextBins, answers: Sequence[str]) -> None:
+    """An error where most blocks of the texts are not three numbers of these bins: another width, or other numbers."""
+    form = bins.form
+    readings = [one for text in answers for one in read_blocks(find_blocks(text, form), form=form, lp=NO_LP)]
+    fitting = sum(_UNFIT.isdisjoint(reading.kinds) for reading in readings)
+    if 2 * fitting <= len(readings):
+        blocks = f"{fitting:,} of {len(readings):,} blocks are" if readings else "no block is"
+        problem = f"its texts do not fit the bins {bins.source}: {blocks} three numbers of {form.words}"
+        raise FileError(problem, "Give the bins that its model writes")
 
 
 def read_item(item: Mapping[str, Any], listed_in: str, number: int) -> ReportItem:
@@ -373,8 +438,11 @@ def _behind_padding(text: str, start: int) -> int:
 # --- its run ------------------------------------------------------------------------------------------------------
 
 
-def read_run(document: Mapping[str, Any], items: Sequence[ReportItem], tokenizer: str | None = None) -> RunOfFile:
-    """``document`` has values of the right kinds. ``tokenizer`` replaces the one that it names."""
+def read_run(
+    document: Mapping[str, Any], items: Sequence[ReportItem], tokenizer: str | None = None, bins: TextBins | None = None
+) -> RunOfFile:
+    """``document`` has values of the right kinds. ``tokenizer`` replaces the one that it names; its texts are those of
+    ``bins`` where there are any."""
     metadata = document.get(keys.METADATA, {})
     alias, step, path, named, processor, version = (
         _text(metadata.get(key)) or ""
@@ -385,10 +453,8 @@ def read_run(document: Mapping[str, Any], items: Sequence[ReportItem], tokenizer
     if placeholder := _text(metadata.get("placeholder")) or record.placeholder:
         check_placeholder(placeholder)
     name, loaded = _tokenizer(tokenizer, named)
-    answers = (split_text(text, item.smiles)[1] for item in items for text in item.texts)
-    form, numbers = found_form(answers, forced_close=record.closed_by != "model")
-    descriptors, contradiction = _descriptors(items, metadata.get("descriptors"), lp)
-    found = "" if form is None else f"Number format by {numbers:,} numbers of the texts: {form.words}."
+    form, found = _numbers_of(items, record, bins)
+    descriptors, contradiction = _descriptors(items, metadata.get("descriptors"), lp, form or READ_FORMAT)
     passes = f"The file has {sum(item.passed for item in items):,} passes, by {rule[1]}."
     unknown = _unknowns(metadata, lp, name, is_tokenizer_known=loaded is not None)
     row = {
@@ -413,6 +479,17 @@ def read_run(document: Mapping[str, Any], items: Sequence[ReportItem], tokenizer
     }
     stated = {key: value for key, value in row.items() if value not in (None, "")}
     return RunOfFile(stated, lp and split_cleanup(lp)[0], loaded, form, rule, contradiction)
+
+
+def _numbers_of(
+    items: Sequence[ReportItem], record: LpRecord, bins: TextBins | None
+) -> tuple[NumberFormat | None, str]:
+    """The number format of the texts, None where too few numbers show one, and a sentence about it."""
+    if bins is not None:
+        return bins.form, f"Numbers of bins, {bins.source}: {bins.form.words}."
+    answers = (split_text(text, item.smiles)[1] for item in items for text in item.texts)
+    form, numbers = found_form(answers, forced_close=record.closed_by != "model")
+    return form, "" if form is None else f"Number format by {numbers:,} numbers of the texts: {form.words}."
 
 
 def _unknowns(
@@ -449,7 +526,9 @@ def _extra(document: Mapping[str, Any], metadata: Mapping[str, Any]) -> str | No
     return json.dumps(extra, ensure_ascii=False, sort_keys=True) if extra else None
 
 
-def _descriptors(items: Sequence[ReportItem], stated: Any, lp: str | None) -> tuple[Descriptors | None, str]:
+def _descriptors(
+    items: Sequence[ReportItem], stated: Any, lp: str | None, form: NumberFormat
+) -> tuple[Descriptors | None, str]:
     """How most texts write bare heteroatoms, and a sentence where texts contradict the file or its LP."""
     usual = next((kind for kind in DESCRIPTORS if kind == stated), stored_lp(lp).descriptors)
     unknown = ""
@@ -460,7 +539,7 @@ def _descriptors(items: Sequence[ReportItem], stated: Any, lp: str | None) -> tu
     for item in items:
         molecule, _ = asked_molecule(item.smiles)
         shown_kinds.update(
-            shown_descriptors(molecule, split_text(text, item.smiles, molecule)[1]) for text in item.texts
+            shown_descriptors(molecule, split_text(text, item.smiles, molecule)[1], form) for text in item.texts
         )
     del shown_kinds[None]
     kind = shown_kinds.most_common(1)[0][0] if shown_kinds else usual

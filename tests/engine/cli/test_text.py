@@ -133,6 +133,30 @@ def test_bins_there_and_back(tmp_path: Path) -> None:
         assert (summary["exact"], summary["tokens_per_atom"]) == (3, 3 * digits + 2)
 
 
+def test_a_file_of_bins_there_and_back(tmp_path: Path) -> None:
+    path, file = tmp_path / "mol.sdf", str(tmp_path / "bins.json")
+    path.write_text(to_sdf([with_conformer(parse_smiles("CC=O"), 0, 2.0)]))
+    Path(file).write_text('{"mode": "uniform", "L": -10, "H": 10, "n_bins": 256}')
+    text = run_json("encode", str(path), "--bins", file)["enriched"]
+    assert re.fullmatch(r"\[C\]\d{9};\[C\]\d{9};=\[O\]\d{9};", text)
+    decimals = run_json("decode", run_json("encode", str(path))["enriched"])["coordinates"]
+    for reader in ("strict", "group"):
+        document = run_json("decode", "--bins", file, "--reader", reader, text)
+        assert document["smiles"] == "CC=O"
+        assert 0 < np.abs(np.array(document["coordinates"]) - np.array(decimals)).max() <= 20 / 512 + 1e-4
+    damaged = text.replace(";", "", 1)
+    assert run_json("junk", damaged, "--bins", file)["kinds"] == {"exact": 2, "missing_semicolon": 1}
+    judged = run_json("judge", "--text", f"[CONFORMER]{damaged}[/CONFORMER]", "--smiles", "CC=O", "--bins", file)
+    assert judged["passed"] and judged["decodes"] and not judged["clean"]
+    assert judged["why_not_clean"][0].startswith("block 0 is missing_semicolon")
+    assert run_json("judge", "--text", text, "--bins", file)["clean"]
+    summary = run_json("drift", "--tokenizer", "qwen3", "--file", "-", "--bins", file, "--fit", stdin=text.encode())
+    assert (summary["exact"], summary["placeholder"], summary["tokens_per_atom"]) == (3, "128" * 3, 9)
+    assert (summary["fitted"]["placeholder"], summary["fitted"]["cost"]) == ("128" * 3, 0)
+    template = run_json("template", "CC=O", "--tokenizer", "llama3", "--bins", file)
+    assert (template["free"], template["text"]) == (9, "[C]128128128;[C]128128128;=[O]128128128;")
+
+
 REFUSED = [
     ("tokens CCO --tokenizer gpt5", "there is no tokenizer 'gpt5'. Use one of qwen3, llama3"),
     ("template C(C --tokenizer qwen3", "SMILES 'C(C' cannot be read at position 1: extra open parentheses"),
@@ -145,6 +169,9 @@ REFUSED = [
     ("encode molecule.txt", "is no SDF or MOL file"),
     ("decode [C]<1.0,2.0>", "block 0, at position 3: 2 numbers instead of three"),
     ("decode [C]<0000,0498,0501> --bins 0.042 21", "a number is not one of 1,000 bins of 0.042"),
+    ("decode [C]128130125; --bins no.json", "'no.json' cannot be read: No such file or directory"),
+    ("decode [C]128130125; --bins 0.05 b", "could not convert string to float: 'b'"),
+    ("junk [C]128130125; --bins 0.05 9.01", "there is no such number format"),
     (f"decode [C]{B} --sdf no/such/folder/x.sdf", "No such file or directory 'no/such/folder/x.sdf'"),
     (f"decode [C]{B} --sdf /dev/full", "No space left on device"),
 ]

@@ -8,7 +8,7 @@ import pytest
 
 from engine.errors import RegistryError
 from engine.models.registry import EMBEDDED, USER_VARIABLE, load_registry, read_registry
-from engine.records import SHORTEST4, NumberFormat
+from engine.records import SHORTEST4, BinFormat, NumberFormat
 from tests.small_models import write_registry
 
 PLAIN = 'alias = "m380"\nstep = "2e"\nfolder = "checkpoints/2e"\ntokenizer = "llama3"\n'
@@ -25,6 +25,15 @@ def test_an_entry_with_all_keys(tmp_path: Path) -> None:
     assert entry.card == tmp_path / "card.md"
     (trimmed,) = read_registry(write_registry(tmp_path, PLAIN + "decimals = [0, 4]\n"))
     assert trimmed.numbers == SHORTEST4
+
+
+def test_bins_in_place_of_decimals(tmp_path: Path) -> None:
+    (tmp_path / "bins").mkdir()
+    (tmp_path / "bins" / "uniform.json").write_text('{"mode": "uniform", "L": -2, "H": 2, "n_bins": 4}')
+    (entry,) = read_registry(write_registry(tmp_path, PLAIN + 'bins = "bins/uniform.json"\n'))
+    assert entry.numbers == BinFormat(edges=(-2.0, -1.0, 0.0, 1.0, 2.0), mode="uniform")
+    (entry,) = read_registry(write_registry(tmp_path, PLAIN + 'bins = "0.042 21"\n'))
+    assert entry.numbers == BinFormat.in_brackets(0.042, 21)
 
 
 def test_a_byte_order_mark_is_no_part_of_it(tmp_path: Path) -> None:
@@ -55,6 +64,9 @@ def test_a_tokenizer_is_a_name_or_a_path_beside_the_file(tmp_path: Path, given: 
         (('"llama3"', '"llama3"\ndescriptors = "long"'), "`descriptors` is"),
         (('"llama3"', '"llama3"\nbos = 1'), "`bos` is"),
         (('"llama3"', '"llama3"\ndecimals = [4, 1]'), "decimals must satisfy 0 <= least <= most"),
+        (('"llama3"', '"llama3"\nbins = "no.json"'), "model 2: `bins`: "),
+        (('"llama3"', '"llama3"\nbins = "0.5 0.3"'), "model 2: `bins`: bins of 0.5 over -0.3 to 0.3"),
+        (('"llama3"', '"llama3"\nbins = "0.5 1"\ndecimals = [1, 4]'), "it has both `bins` and decimals"),
         (('"llama3"', '"llama3"\ndecimals = [1, 4, 5]'), "`decimals` is '[1, 4, 5]', not the least and the most"),
         (('"llama3"', '"llama3"\ndecimals = [true, 4]'), "`decimals` is '[True, 4]'"),
         (("[[model]]", "[other]"), "'other', and not [[model]] tables only"),

@@ -14,6 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rdkit import Chem
+from tokenizers import Tokenizer
+from tokenizers.models import BPE
 
 from engine.chem.enriched import as_decimals, decode, encode, enriched_text, skeleton_of
 from engine.chem.smiles import bare_form
@@ -23,7 +25,7 @@ from engine.text.blocks import count_junk, find_blocks, read_block, read_blocks
 from engine.text.check import check_sample, clean_up, decode_with
 from engine.text.generated import read_generated
 from engine.text.template import build_template, drift_summary, needed_tokens
-from engine.text.tokenizers import load_tokenizer
+from engine.text.tokenizers import TextTokenizer, bin_tokens, load_tokenizer
 from tests.strategies import MOLECULES, molecules, seeds, shipped_smiles, small_molecules, with_conformer
 from tests.strategies import molecule as molecule_of
 from tests.support import sized
@@ -280,3 +282,19 @@ def test_decimals_of_what_is_refused_are_kept() -> None:
     assert text.startswith("[C]<") and text.endswith("[O]<128130>")
     with pytest.raises(EnrichedError, match="block 1"):
         decode(text)
+
+
+@pytest.mark.parametrize(
+    ("added", "words"),
+    [
+        ([f"{number:03d}" for number in range(258)], "258 added tokens 000 to 257"),
+        ([f"{number:03d}" for number in range(250)], "250 added tokens 000 to 249"),
+        (["[SMILES]", "[/SMILES]"], ""),
+        (["000", "001", "003"], ""),  # no row
+        (["<0>", "<1>"], ""),  # codes
+    ],
+)
+def test_a_tokenizer_of_bins_is_known_by_its_added_tokens(added: list[str], words: str) -> None:
+    backend = Tokenizer(BPE(vocab={"a": 0}, merges=[]))
+    backend.add_tokens(added)
+    assert bin_tokens(TextTokenizer("made", backend)) == words

@@ -1,0 +1,83 @@
+"""Files of bins: the group's own JSON, which says where the bins of a model's texts begin and end.
+
+``{"mode": "uniform", "L": -10.5748, "H": 10.5102, "n_bins": 256, "edges": [...]}``, with one edge more than bins.
+Equal bins need no edges: ``uniform`` has them between L and H, ``cartesian_binned`` also by their ``size``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeGuard
+
+import numpy as np
+
+from engine.errors import FileError, shown
+from engine.records import BIN_MODES, MOST_BINS, BinFormat, BinMode
+from engine.user_files import parsed_json, read_text
+
+OFF_ANG = 1e-3
+"""By so much L and H may be off the outer edges: files round them."""
+FIX = f"A file of bins is JSON with mode ({', '.join(BIN_MODES)}), L, H, n_bins and edges (docs/formats.md)"
+
+
+def read_bin_file(path: Path) -> BinFormat:
+    """The bins of a file; a FileError says which key of it is wrong."""
+    try:
+        return bins_from(parsed_json(read_text(str(path))))
+    except ValueError as error:
+        raise FileError(f"{shown(path.name)} is no file of bins: {error}", FIX) from error
+
+
+def bins_from(document: Any) -> BinFormat:
+    """The bins of a file's JSON; ValueError where it is none."""
+    if not isinstance(document, Mapping):
+        raise ValueError("it is no JSON object")
+    mode = document.get("mode")
+    if mode == "fsq":
+        raise ValueError("its mode is fsq: codes are no bins, and are not read")
+    if mode not in BIN_MODES:
+        raise ValueError(f"its mode is {shown(str(mode))}, not one of {', '.join(BIN_MODES)}")
+    edges = document.get("edges")
+    if edges is None:
+        return _without_edges(document, mode)
+    if not isinstance(edges, list) or not all(map(_is_number, edges)):
+        raise ValueError("its edges are no list of numbers")
+    form = BinFormat(edges=tuple(map(float, edges)), mode=mode)
+    if (count := document.get("n_bins", form.bins)) != form.bins:
+        raise ValueError(f"n_bins is {shown(str(count))}, and {len(edges):,} edges are of {form.bins:,} bins")
+    for key, edge in (("L", form.low_ang), ("H", form.high_ang)):
+        stated = document.get(key, edge)
+        if not _is_number(stated) or abs(stated - edge) > OFF_ANG:
+            raise ValueError(f"{key} is {shown(str(stated))}, and the outer edge there is {edge:g}")
+    return form
+
+
+def _without_edges(document: Mapping[str, Any], mode: BinMode) -> BinFormat:
+    if mode == "quantile":
+        raise ValueError("edges are missing")
+    low, high = _number(document, "L"), _number(document, "H")
+    if mode == "cartesian_binned" and "size" in document:
+        return BinFormat.equal(low, high, _number(document, "size"))
+    count = int(_number(document, "n_bins"))
+    if not 1 <= count <= MOST_BINS:
+        raise ValueError(f"n_bins is {count:,}, not 1 to {MOST_BINS:,}")
+    return BinFormat(edges=tuple(np.linspace(low, high, count + 1).tolist()), mode=mode)
+
+
+def _number(document: Mapping[str, Any], key: str) -> float:
+    if not _is_number(value := document.get(key)):
+        raise ValueError(f"it has neither edges nor a number {key}")
+    return float(value)
+
+
+def _is_number(value: Any) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def given_bins(first: str, second: str = "") -> BinFormat:
+    """Those of ``--bins FILE``, or ``--bins WIDTH RANGE`` of the older form."""
+    if not second:
+        return read_bin_file(Path(first))
+    return BinFormat.in_brackets(float(first), float(second))
