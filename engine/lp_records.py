@@ -90,9 +90,12 @@ class LpRecord:
     def is_guarded(self) -> bool:
         return bool(self.unguarded)
 
+    def writes(self, form: NumberFormat) -> bool:
+        return self.writes_bins or not isinstance(form, BinFormat)
+
     def check_form(self, form: NumberFormat) -> None:
         """``ConstraintError`` for numbers that it does not write."""
-        if isinstance(form, BinFormat) and not self.writes_bins:
+        if not self.writes(form):
             problem = f"the LP {self.name} is for decimals, not for bins, which all have the same length"
             raise ConstraintError(problem, f"Use another one, such as {DEFAULT_LP}, or leave --bins out")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -16,8 +17,9 @@ from engine.decode.body import LiveHead
 from engine.decode.fast import FastBackend
 from engine.decode.hf import HfBackend
 from engine.decode.plan import Request
-from engine.lp.constraint import build_constraint
+from engine.lp.constraint import LpParameters, build_constraint
 from engine.lp.unconstrained import Unconstrained
+from engine.records import TRIMMED4, NumberFormat
 from engine.text.tokenizers import load_tokenizer
 from tools.bench._sides import Side
 from tools.training.shapes import ModelShape
@@ -39,20 +41,31 @@ class SizedModel:
 
     def __init__(self, shape: Shape, device: torch.device, dtype: torch.dtype, count: int = MOLECULES) -> None:
         self.shape, self.dtype, self.device = shape, dtype, device
-        name, rows = TOKENIZERS[shape.family]
-        tokenizer = load_tokenizer(name)
-        self.end, self.vocab_size = tokenizer.end_id or 0, tokenizer.vocab_size
-        config = shape.config(rows, end=self.end)
+        self.tokenizer_name, self.rows = TOKENIZERS[shape.family]
+        every = (parse_smiles(entry.smiles) for entry in load_molecule_set())
+        self.molecules = list(islice((molecule for molecule in every if molecule.heavy_atoms == HEAVY_ATOMS), count))
+        self.ask(self.tokenizer_name, TRIMMED4)
+        config = shape.config(self.rows, end=self.end)
         config.head_dim = shape.head_dim
         torch.manual_seed(0)
         with device:
             self.model: Any = shape.model(config).to(dtype).eval()
-        every = (parse_smiles(entry.smiles) for entry in load_molecule_set())
-        chosen = list(islice((molecule for molecule in every if molecule.heavy_atoms == HEAVY_ATOMS), count))
-        self.prompts = [tuple(tokenizer.encode(prompt_of(molecule.smiles))) for molecule in chosen]
-        free = Unconstrained(self.vocab_size, rows, (self.end,))
-        self.constraints: dict[str, Any] = {"exact": build_constraint("exact", tokenizer, rows), "none": free}
-        self.programs = {lp: [made.compile(molecule) for molecule in chosen] for lp, made in self.constraints.items()}
+
+    def ask(self, tokenizer_name: str, form: NumberFormat) -> None:
+        """In numbers of this form, from now on."""
+        tokenizer = load_tokenizer(tokenizer_name)
+        self.end, self.vocab_size = tokenizer.end_id or 0, tokenizer.vocab_size
+        self.prompts = [tuple(tokenizer.encode(prompt_of(molecule.smiles))) for molecule in self.molecules]
+        free = Unconstrained(self.vocab_size, self.rows, (self.end,))
+        exact = build_constraint("exact", tokenizer, self.rows, LpParameters(form=form))
+        self.constraints: dict[str, Any] = {"exact": exact, "none": free}
+        self.programs = {lp: list(map(made.compile, self.molecules)) for lp, made in self.constraints.items()}
+
+    def in_form(self, tokenizer_name: str, form: NumberFormat) -> SizedModel:
+        """The same weights and molecules, asked in numbers of another form."""
+        other = copy.copy(self)
+        other.ask(tokenizer_name, form)
+        return other
 
     def backend(self, side: Side) -> FastBackend | HfBackend:
         return side.made(self.model, self.constraints[side.lp], self.end, self.vocab_size)

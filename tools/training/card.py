@@ -16,6 +16,7 @@ from typing import Any
 from engine.chem.enriched import CLOSE_TAG, prompt_of
 from engine.comparing.array_files import write_bytes
 from engine.errors import FileError
+from engine.text.tokenizer_build import QWEN_BINS
 from engine.user_files import parsed_json
 from tools.terminal import markdown
 from tools.training.json_files import read_json, write_json
@@ -180,13 +181,15 @@ def _training(name: str, facts: TrainingFacts, last: Mapping[str, float | None],
         ],
     )
     yield from ("", "The texts grew as it went, and the losses jump where they do:", "")
+    is_of_bins = facts.tokenizer == QWEN_BINS
+    written = "numbers" if is_of_bins else "decimals, one drawn for each group of texts"
     yield from markdown(
-        ("until", "heavy atoms at most", "decimals, one drawn for each group of texts", "weights in the loss"),
+        ("until", "heavy atoms at most", written, "weights in the loss"),
         [
             (
                 f"{100 * stage.until:.0f} %",
                 str(stage.most_atoms),
-                ", ".join(map(str, stage.decimals)),
+                "bins" if is_of_bins else ", ".join(map(str, stage.decimals)),
                 f"copies {stage.weights.structure:g}, digits {stage.weights.digits:g}, late ones "
                 f"{stage.weights.late_digits:g}, {stage.weights.deciding:g} times that where a hand hangs on it",
             )

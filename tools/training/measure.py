@@ -57,6 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             batch=args.batch,
             seen_ids=None if shipped is None else shipped.live_ids.tolist(),
             device=args.device,
+            form=entry.numbers,
         )
         log.info("%s: %s", entry.name, json.dumps(quality.as_json()["sizes"]))
         if shipped is not None and entry.shipped is not None and writes_card:

@@ -13,18 +13,19 @@ import logging
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from itertools import chain, zip_longest
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from engine.chem.enriched import CLOSE_TAG, OPEN_TAG, SMILES_TAGS, prompt_of, segments_of
-from engine.chem.smiles import read_text_order
+from engine.chem.enriched import CLOSE_TAG, OPEN_TAG, SMILES_TAGS, enriched_text, prompt_of, segments_of
+from engine.chem.smiles import enriched_descriptors, read_text_order
 from engine.chem.stereo import stereo_goals
 from engine.comparing.array_files import Arrays, Meta, packed_bytes, write_bytes
 from engine.errors import DriftscopeError, TokenizerError
 from engine.paths import cache_folder
+from engine.records import GROUP_UNIFORM
 from engine.text.tokenizer_build import QWEN_BINS, WHOLE_NUMBERS
 from engine.text.tokenizers import BUILT_IN, TextTokenizer, load_tokenizer, number_ids
 from tools.terminal import Progress, ToolParser, run_tool
@@ -38,8 +39,6 @@ log = logging.getLogger(__name__)
 PART_TEXTS = 50_000
 MOST_PART_BYTES = 15 << 20
 CHECKED_TEXTS = 100
-UNIFORM_RANGE = (-10.5748, 10.5102)
-"""Of the group's 256 uniform bins, in angstrom."""
 
 
 def pack_corpus(
@@ -163,18 +162,19 @@ def binned_segment(segment: str) -> str:
 
 def full_binned_text(conformer: ConformerTexts, text: int) -> str:
     smiles, order = conformer.texts[text]
-    edges = np.linspace(*UNIFORM_RANGE, WHOLE_NUMBERS - 1)
-    rows = np.digitize(conformer.xyz[list(order)] / UNITS_PER_ANG, edges)
-    contents = ["".join(f"{number:03d}" for number in row) for row in rows.tolist()]
-    segments = map(binned_segment, segments_of(smiles))
-    return prompt_of(smiles) + "".join(map("".join, zip_longest(segments, contents, fillvalue="")))
+    rows = (conformer.xyz[list(order)] / UNITS_PER_ANG).tolist()
+    numbers = tuple(
+        (GROUP_UNIFORM.number_of(x), GROUP_UNIFORM.number_of(y), GROUP_UNIFORM.number_of(z)) for x, y, z in rows
+    )
+    answer = enriched_text(smiles, enriched_descriptors(smiles), numbers, GROUP_UNIFORM)
+    return f"{prompt_of(smiles)}{OPEN_TAG}{answer}{CLOSE_TAG}"
 
 
 def _numbers_about(tokenizer: TextTokenizer) -> dict[str, Any]:
     if tokenizer.name != QWEN_BINS:
         return asdict(number_ids(tokenizer))
-    low, high = UNIFORM_RANGE
-    return {"ids": [tokenizer.id_of(f"{number:03d}") for number in range(WHOLE_NUMBERS)], "low": low, "high": high}
+    ids = [tokenizer.id_of(f"{number:03d}") for number in range(WHOLE_NUMBERS)]
+    return {"ids": ids, "low": GROUP_UNIFORM.low_ang, "high": GROUP_UNIFORM.high_ang}
 
 
 def _about(tokenizer: TextTokenizer, slot: int) -> dict[str, Any]:

@@ -21,16 +21,17 @@ from rdkit import Chem
 from transformers import AutoModelForCausalLM
 
 from engine.chem.conformers import reference_conformers
-from engine.chem.enriched import decode, prompt_of
+from engine.chem.enriched import prompt_of
 from engine.chem.frame import add_conformer
 from engine.chem.rmsd import least_rmsd
 from engine.chem.smiles import parse_smiles
 from engine.errors import DriftscopeError, ModelError
+from engine.lp_records import NO_LP
 from engine.models.devices import pick_device
 from engine.models.shipped import SAMPLING
-from engine.records import TRIMMED4, Check, Kind, Molecule
-from engine.text.blocks import find_blocks, read_block
-from engine.text.check import answer_of, check_sample
+from engine.records import TRIMMED4, Check, Kind, Molecule, NumberFormat
+from engine.text.blocks import find_blocks, read_blocks
+from engine.text.check import answer_of, check_sample, decode_with
 from engine.text.tokenizers import TextTokenizer
 from tools.terminal import Progress
 from tools.training.evaluate import answers_of
@@ -171,6 +172,7 @@ def measure(
     batch: int = 32,
     seen_ids: Collection[int] | None = None,
     device: str = "auto",
+    form: NumberFormat = TRIMMED4,
 ) -> Quality:
     model = load_model(folder)
     model.to(pick_device(device))
@@ -180,7 +182,7 @@ def measure(
     progress = Progress("molecules", len(molecules))
     for group, answers in _answers(model, tokenizer, molecules, seed, batch):
         for index, ids in zip(group, answers, strict=True):
-            judged[index] = _judged(molecules[index], ids, tokenizer, _end_ids(model), seen, seed)
+            judged[index] = _judged(molecules[index], ids, tokenizer, _end_ids(model), seen, seed, form)
         progress.advance(len(group))
     in_order = tuple(judged[index] for index in range(len(molecules)))
     return Quality(in_order, seed, batch, int(model.num_parameters()), int(model.config.vocab_size))
@@ -229,14 +231,15 @@ def _judged(
     ends: Sequence[int],
     seen: frozenset[int] | None,
     seed: int,
+    form: NumberFormat,
 ) -> ModelAnswer:
     text = tokenizer.decode(ids)
-    readings = [read_block(block.content, form=TRIMMED4, closed=block.closed) for block in find_blocks(answer_of(text))]
-    check = check_sample(text, molecule, readings=readings)
+    readings = read_blocks(find_blocks(answer_of(text), form), form=form, lp=NO_LP)
+    check = check_sample(text, molecule, readings=readings, form=form)
     measured = None
     if check.same_graph:
         try:
-            measured = distances(decode(answer_of(text)).mol, molecule, seed)
+            measured = distances(decode_with("strict", answer_of(text), form).mol, molecule, seed)
         except DriftscopeError as error:  # a damaged block, or a molecule that does not embed
             log.debug("%s: no RMSD: %s", molecule.smiles, error)
     return ModelAnswer(

@@ -23,7 +23,7 @@ from typing import Any
 from rdkit import Chem
 
 from engine.chem.conformers import reference_conformers
-from engine.chem.enriched import encode
+from engine.chem.enriched import as_decimals, encode
 from engine.chem.molecule_sets import load_run_set
 from engine.chem.smiles import parse_smiles
 from engine.chem.stereo import stereo_goals
@@ -117,7 +117,8 @@ def judge_model(loaded: LoadedModel, molecules: Sequence[Molecule], lp: str, bat
     judged = []
     for sample in generation.in_order():
         molecule = generation.molecule_of(sample.sample_id)
-        judged.append((molecule, judge_answer(answer_of(sample.text), molecule.mol, WITH_STRAIN), sample.check.clean))
+        text = as_decimals(answer_of(sample.text), generation.form, keep=True)
+        judged.append((molecule, judge_answer(text, molecule.mol, WITH_STRAIN), sample.check.clean))
     return judged
 
 
@@ -200,8 +201,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         loaded = load_model(entry, args.device)
         command = f"python -m tools.training.under_lps --model {entry.name}"
         molecules = list(map(parse_smiles, load_run_set(200)[: args.molecules]))
-        progress, blocks = Progress("LPs", len(LPS)), []
-        for lp in LPS:
+        lps = [lp for lp, record in LPS.items() if record.writes(entry.numbers)]
+        progress, blocks = Progress("LPs", len(lps)), []
+        for lp in lps:
             blocks.append(measure_lp(loaded, molecules, lp, batch=args.batch))
             log.info("%s", json.dumps(blocks[-1]))
             progress.advance(1)

@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engine.chem.enriched import enriched_text, format_number
+from engine.chem.enriched import enriched_text, fill_blocks, format_number
 from engine.chem.molecule_sets import load_molecule_set
 from engine.chem.smiles import enriched_descriptors, split_smiles
-from engine.records import NumberFormat
+from engine.records import GROUP_UNIFORM, NumberFormat
+from engine.text.tokenizer_build import QWEN_BINS, built_in
 from engine.text.tokenizers import load_tokenizer, number_ids
 from tests.support import sized
 from tools.training.conformer_texts import ConformerTexts
 from tools.training.corpus import read_corpus
-from tools.training.packed import PackedCorpus, PackedPart, packed_xyz, text_frame, unpacked_xyz
+from tools.training.packed import BinIds, PackedCorpus, PackedPart, packed_xyz, text_frame, unpacked_xyz
 from tools.training.packing import full_text, part_arrays, stereo_atoms
 
 TOKENIZERS = ("qwen3", "llama3")
@@ -75,6 +76,28 @@ def test_any_molecule_and_number_gives_the_tokenizers_ids(
     batch = reader(drawn, name).tokens(decimals=decimals)
     ids = [batch.text(row)[0].tolist() for row in range(len(drawn))]
     assert ids == expected(drawn, name, decimals)
+
+
+def test_texts_of_bins_give_the_tokenizers_ids(drawn: list[ConformerTexts]) -> None:
+    """Numbers beyond the range are those of its tails, and such texts are known: a model should not learn them."""
+    tokenizer = load_tokenizer(QWEN_BINS)
+    numbers = BinIds(
+        tuple(tokenizer.id_of(f"{number:03d}") or 0 for number in range(258)),
+        GROUP_UNIFORM.low_ang,
+        GROUP_UNIFORM.high_ang,
+    )
+    arrays, _ = part_arrays(drawn, [tokenizer])
+    part = PackedPart(arrays, "t0", numbers, tokenizer.end_id or 0)
+    batch = part.tokens()
+    for row, entry in enumerate(drawn):
+        ((smiles, _),) = entry.texts
+        triples = [tuple(map(GROUP_UNIFORM.number_of, xyz)) for xyz in (entry.xyz / 10_000).tolist()]
+        contents = ["".join(triple) for triple in triples]
+        answer = fill_blocks(smiles, enriched_descriptors(smiles), contents, GROUP_UNIFORM)
+        text = f"[SMILES]{smiles}[/SMILES][CONFORMER]{answer}[/CONFORMER]"
+        encoded = built_in(QWEN_BINS).encode(text, add_special_tokens=False).ids
+        assert batch.text(row)[0].tolist() == [*encoded, tokenizer.end_id]
+        assert part.is_within[row] == ({"000", "257"}.isdisjoint(number for triple in triples for number in triple))
 
 
 def ids_of(corpus: PackedCorpus, decimals: int) -> list[list[int]]:

@@ -1,0 +1,95 @@
+"""What bins gain over decimals, and `exact` over no LP with each, at the demo models' size and at Qwen3-0.6B's.
+
+    python -m tools.bench.bins             batches of 1, 8 and 32, three rounds: about 25 minutes
+    python -m tools.bench.bins --tiny      a toy shape in seconds: whether it runs, no more
+
+Random weights, made on the spot, the same for both forms: decimals as the embedded models write them with Qwen3's
+tokenizer, and 256 uniform bins with the tokens `000` to `257` added to it. One core, CPU seconds, the four sides in
+turns. Each side writes the same number of tokens for each molecule (without an LP the end token is blocked), so tokens
+per second compare LPs of one form. Forms compare by atoms: a text of decimals has more tokens for the same molecule, as
+counted on ETKDG conformers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Sequence
+
+import torch
+
+from engine.records import GROUP_UNIFORM, TRIMMED4, NumberFormat
+from engine.text.placeholder import reference_texts
+from engine.text.tokenizer_build import QWEN_BINS
+from engine.text.tokenizers import load_tokenizer
+from tools.bench._measure import figure, machine, note, show, spread
+from tools.bench._sides import EXACT, FREE, timed
+from tools.bench._sized import Shape, SizedModel
+from tools.bench.sizes import FEW_TOKENS, LARGE, SHAPES, TOKENS, TOY
+
+FORMS: dict[str, tuple[str, NumberFormat]] = {"decimals": ("qwen3", TRIMMED4), "258 bins": (QWEN_BINS, GROUP_UNIFORM)}
+DEMO = Shape("qwen3", 256, 4, 4, 2, 512, name="demo size")
+COUNTED = 8
+"""Molecules of which texts are counted."""
+
+
+def tokens_per_atom(model: SizedModel, tokenizer_name: str, form: NumberFormat) -> float:
+    tokenizer = load_tokenizer(tokenizer_name)
+    molecules = model.molecules[:COUNTED]
+    texts = [text for molecule in molecules for text in reference_texts(molecule, form, conformers=1)]
+    return sum(map(len, tokenizer.encode_batch(texts))) / sum(molecule.atoms for molecule in molecules)
+
+
+def rows_of(model: SizedModel, batch: int, rounds: int) -> list[tuple[str, ...]]:
+    tokens = FEW_TOKENS if model.layer_weights >= LARGE and batch > 8 else TOKENS
+    asked = {name: model.in_form(*how) for name, how in FORMS.items()}
+    sides = [(name, side) for name in FORMS for side in (FREE, EXACT)]
+    backends = {(name, side): asked[name].backend(side) for name, side in sides}
+    speeds: dict[tuple[str, str], list[float]] = {(name, side.lp): [] for name, side in sides}
+    for number in range(rounds + 1):  # the first one warms up
+        for name, side in sides:
+            requests = asked[name].requests(side.lp, [tokens if number else 8] * batch)
+            run = timed(side, backends[name, side], requests, batch, time.process_time)
+            if number:
+                speeds[name, side.lp].append(run.tokens_per_s)
+    median = {key: statistics.median(values) for key, values in speeds.items()}
+    per_atom = {name: tokens_per_atom(model, *how) for name, how in FORMS.items()}
+    rows = []
+    for name in FORMS:
+        none, exact = median[name, "none"], median[name, "exact"]
+        of_decimals = [median["decimals", lp] / per_atom["decimals"] for lp in ("none", "exact")]
+        gains = [speed / per_atom[name] / other for speed, other in zip((none, exact), of_decimals, strict=True)]
+        rows.append(
+            (model.shape.name, str(batch), name, *spread(speeds[name, "none"]), *spread(speeds[name, "exact"]),
+             f"{exact / none:.2f}", f"{per_atom[name]:.1f}", figure(none / per_atom[name]),
+             figure(exact / per_atom[name]), *(f"{gain:.2f}" if name != "decimals" else "" for gain in gains))
+        )  # fmt: skip
+    return rows
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description="What bins gain over decimals, and exact over no LP with each.")
+    parser.add_argument("--tiny", action="store_true", help="a toy shape, batches of 1 and 2, one round")
+    parser.add_argument("--small", action="store_true", help="the demo size alone")
+    parser.add_argument("--rounds", type=int, default=3, help="timings of each side (%(default)s)")
+    args = parser.parse_args(argv)
+    torch.set_num_threads(1)
+    print(f"{machine('torch', 'transformers', 'numpy')}\n", flush=True)
+    rows: list[tuple[str, ...]] = []
+    for shape in [TOY] if args.tiny else [DEMO] if args.small else [DEMO, SHAPES["qwen3-0.6b"]]:
+        model = SizedModel(shape, torch.device("cpu"), torch.float32, 32)
+        for batch in (1, 2) if args.tiny else (1, 8, 32):
+            rows += rows_of(model, batch, 1 if args.tiny else args.rounds)
+            for row in rows[-2:]:
+                note(" | ".join(row))
+        del model
+    head = (
+        "model|batch|numbers|none, tokens/s|least .. most|exact, tokens/s|least .. most|exact over none"
+        "|tokens per atom|none, atoms/s|exact, atoms/s|none: bins over decimals|exact: bins over decimals"
+    )
+    show("Decimals and bins, float32", head, rows)
+
+
+if __name__ == "__main__":
+    main()
