@@ -28,7 +28,8 @@ from engine.store.entries import (
 from engine.store.schema import BLOCKS, RUNS, SAMPLES, STEPS
 from engine.store.store import Store
 from engine.text.blocks import READ_FORMAT
-from engine.text.tokenizers import BUILT_IN, TextTokenizer, load_tokenizer
+from engine.text.tokenizer_build import RECIPES
+from engine.text.tokenizers import TextTokenizer, load_tokenizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +154,7 @@ def model_entry(run: RunFacts) -> ModelEntry | None:
 
 def tokenizer_location(run: RunFacts) -> str:
     """A run tells a folder's name only; where the folder is, the registry knows."""
-    if run.tokenizer in BUILT_IN:
+    if run.tokenizer in RECIPES:
         return run.tokenizer
     entry = model_entry(run)
     if entry is None:

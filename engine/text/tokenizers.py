@@ -246,7 +246,7 @@ def load_tokenizer(name: str) -> TextTokenizer:
     except (OSError, FileError, ValueError):  # too long, a home that is not known, a NUL
         key = None
     if key is None:
-        names = ", ".join(BUILT_IN)
+        names = ", ".join(tokenizer_build.RECIPES)
         raise TokenizerError(f"there is no tokenizer {shown(name)}", f"Use one of {names}, or the path of a folder")
     return _load(name, key)
 

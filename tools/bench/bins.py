@@ -29,12 +29,13 @@ from tools.bench._sized import Shape, SizedModel
 from tools.bench.sizes import FEW_TOKENS, LARGE, SHAPES, TOKENS, TOY
 
 FORMS: dict[str, tuple[str, NumberFormat]] = {"decimals": ("qwen3", TRIMMED4), "258 bins": (QWEN_BINS, GROUP_UNIFORM)}
-DEMO = Shape("qwen3", 256, 4, 4, 2, 512, name="demo size")
+SIZES = {"demo": Shape("qwen3", 256, 4, 4, 2, 512, name="demo size"), "qwen3-0.6b": SHAPES["qwen3-0.6b"]}
 COUNTED = 8
 """Molecules of which texts are counted."""
 
 
 def tokens_per_atom(model: SizedModel, tokenizer_name: str, form: NumberFormat) -> float:
+    """Of whole answers but for their tags."""
     tokenizer = load_tokenizer(tokenizer_name)
     molecules = model.molecules[:COUNTED]
     texts = [text for molecule in molecules for text in reference_texts(molecule, form, conformers=1)]
@@ -71,15 +72,17 @@ def rows_of(model: SizedModel, batch: int, rounds: int) -> list[tuple[str, ...]]
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="What bins gain over decimals, and exact over no LP with each.")
     parser.add_argument("--tiny", action="store_true", help="a toy shape, batches of 1 and 2, one round")
-    parser.add_argument("--small", action="store_true", help="the demo size alone")
+    parser.add_argument("--size", action="append", choices=list(SIZES), help="this one; may be repeated")
+    parser.add_argument("--batch", action="append", type=int, help="this one; may be repeated (1, 8 and 32)")
     parser.add_argument("--rounds", type=int, default=3, help="timings of each side (%(default)s)")
     args = parser.parse_args(argv)
     torch.set_num_threads(1)
     print(f"{machine('torch', 'transformers', 'numpy')}\n", flush=True)
     rows: list[tuple[str, ...]] = []
-    for shape in [TOY] if args.tiny else [DEMO] if args.small else [DEMO, SHAPES["qwen3-0.6b"]]:
-        model = SizedModel(shape, torch.device("cpu"), torch.float32, 32)
-        for batch in (1, 2) if args.tiny else (1, 8, 32):
+    batches = (1, 2) if args.tiny else args.batch or (1, 8, 32)
+    for shape in [TOY] if args.tiny else [SIZES[name] for name in args.size or SIZES]:
+        model = SizedModel(shape, torch.device("cpu"), torch.float32, max(batches))
+        for batch in batches:
             rows += rows_of(model, batch, 1 if args.tiny else args.rounds)
             for row in rows[-2:]:
                 note(" | ".join(row))

@@ -78,6 +78,7 @@ def test_any_molecule_and_number_gives_the_tokenizers_ids(
     assert ids == expected(drawn, name, decimals)
 
 
+@pytest.mark.soak
 def test_texts_of_bins_give_the_tokenizers_ids(drawn: list[ConformerTexts]) -> None:
     """Numbers beyond the range are those of its tails, and such texts are known: a model should not learn them."""
     tokenizer = load_tokenizer(QWEN_BINS)
