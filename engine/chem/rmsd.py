@@ -43,6 +43,30 @@ def rmsd_matrix(
     return _least(np.ascontiguousarray(np.concatenate(stacks)), _positions(first), matches), is_complete
 
 
+def index_rmsd_matrix(probes: Chem.Mol | Sequence[Chem.Mol], references: Chem.Mol) -> Array:
+    """The same with atoms matched by index, as ``AlignMol`` does: no symmetry is tried, so it is at least the other.
+    Probes in another order of atoms are first brought into that of the references, by any one match."""
+    first = _heavy(references)
+    by_index = np.arange(first.GetNumAtoms())
+    stacks = [
+        _positions(heavy)[:, by_index if _is_alike(heavy, first) else _matches(heavy, first, 1)[0][0]]
+        for heavy in map(_heavy, [probes] if isinstance(probes, Chem.Mol) else probes)
+    ]
+    return _least(np.ascontiguousarray(np.concatenate(stacks)), _positions(first), by_index[None])
+
+
+def _is_alike(probe: Chem.Mol, reference: Chem.Mol) -> bool:
+    """Whether their atoms are in one order."""
+    graphs = [
+        (
+            [(atom.GetAtomicNum(), atom.GetIsotope()) for atom in mol.GetAtoms()],
+            {tuple(sorted((bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()))) for bond in mol.GetBonds()},
+        )
+        for mol in (probe, reference)
+    ]
+    return graphs[0] == graphs[1]
+
+
 def clustered_conformers(molecule: Molecule, count: int) -> Chem.Mol:
     """A copy with ``count`` conformers, or fewer if fewer were found: the baseline that any model of conformers is held
     against (arXiv 2302.07061), medoids of several times as many by ETKDGv3, of which nothing is relaxed. Their seed is

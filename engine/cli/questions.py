@@ -43,6 +43,10 @@ app.add_typer(traces_app)
 app.add_typer(logs_app)
 WORKERS = cli.option(None, "processes (default: all cores)", of=cli.most(256), metavar="N")
 ONE_RUN = cli.words(None, "RUN", "its id, or a part of it that no other has")
+CONVENTION_COLUMNS = (
+    "whose cov_r cov_p mat_r_ang mat_p_ang molecules missing left_out missing_rule failed_rule reached samples_rule "
+    "permutation by_atom_indices more"
+)
 POOL_COLUMNS = "smiles conformers stereo_right geometry_right usable strain_kcal failed"
 CONTROL, TEST = cli.words(..., "CONTROL"), cli.words(..., "TEST")
 
@@ -229,46 +233,75 @@ def evaluate(
     missing: Literal["skip", "zero"] = cli.option("skip", "without a sample: left out, or 0 in COV"),
     threshold: float = cli.option(0.75, "of COV", of=cli.most(100, 0.01)),
     no_baseline: bool = cli.option(False, "leave the clustered RDKit conformers out"),
+    atom_indices: bool = cli.option(False, "also RMSDs with atoms matched by index, for the conventions that use them"),
     workers: int | None = WORKERS,
 ) -> int:
     """coverage (COV) and matching (MAT) of a run against reference conformers
 
     With clustered RDKit conformers: mean and median over molecules, curves over thresholds. A stopped call resumes.
+    The same run by the conventions of other programs is in `conventions`, with what each counts; published figures
+    stand next to it only where references, split, samples, threshold, convention and statistic agree.
     """
     from engine.comparing.evaluation import PER_MOLECULE, EvaluationRequest, evaluate_run
+    from engine.comparing.published import shown_next_to
     from engine.comparing.rmsd_matrices import read_matrices
     from engine.figures import coverage_metrics as metrics
+    from engine.figures.conventions import CONVENTIONS, MoleculeMatrix, figures_by
     from engine.store.references import reference_set
 
     rule = {"threshold_ang": threshold, "missing_rule": missing}
     cli.one_of("a run or --matrices", run_id, matrices, hint="`runs` lists the runs")
     if matrices is not None:
-        each = [metrics.figures_of(rmsd, threshold) for rmsd in read_matrices(read_text(matrices)).values()]
-        return io.show(rule | metrics.over_molecules(each, missing).columns())
+        given = read_matrices(read_text(matrices))
+        each = [metrics.figures_of(rmsd, threshold) for rmsd in given.values()]
+        stated = [MoleculeMatrix(name, rmsd) for name, rmsd in given.items()]
+        by_name = (figures_by(convention, stated, threshold) for convention in CONVENTIONS)
+        conventions = [figures.columns() for figures in by_name if figures is not None]
+        return show_evaluation(io, rule | metrics.over_molecules(each, missing).columns(), conventions)
     store = io.opened()
     cli.only_with("references by ETKDG, not to --references", not references, per_molecule=per_molecule)
     of = None if references is None else reference_set(store, references)
-    request = EvaluationRequest(of, per_molecule or PER_MOLECULE, threshold, missing, not no_baseline)
+    request = EvaluationRequest(of, per_molecule or PER_MOLECULE, threshold, missing, not no_baseline, atom_indices)
     evaluation = worked(io, progress, "molecules evaluated", evaluate_run, store, run_id, request, workers=workers)
     baseline = evaluation.clustered and {
         "method": "clustered RDKit conformers",
         **cli.picked(evaluation.clustered, "samples incomplete"),
         **evaluation.baseline.columns(),
     }
-    return io.show(
-        {  # shares are from 0 to 1, null where there is nothing to share
-            "run_id": evaluation.entry.id,
-            "references": of and of.name,
-            "etkdg_per_molecule": None if of else request.per_molecule,
-            "reference_conformers": evaluation.references,
-            **cli.picked(evaluation, "asked without_references"),
-            "references_not_asked": evaluation.not_asked,
-            **rule,
-            **evaluation.figures.columns(),
-            **cli.picked(evaluation.run, "samples incomplete"),
-            "baseline": baseline,
-        }
-    )
+    document = {  # shares are from 0 to 1, null where there is nothing to share
+        "run_id": evaluation.entry.id,
+        "references": of and of.name,
+        "etkdg_per_molecule": None if of else request.per_molecule,
+        "reference_conformers": evaluation.references,
+        **cli.picked(evaluation, "asked without_references"),
+        "references_not_asked": evaluation.not_asked,
+        **rule,
+        **evaluation.figures.columns(),
+        **cli.picked(evaluation.run, "samples incomplete"),
+        "fallbacks": evaluation.fallbacks(),
+        "baseline": baseline,
+    }
+    published = [
+        {"name": figure.name, "source": figure.source, "convention": figure.convention}
+        | ({"differs": "; ".join(different)} if different else {"differs": "", **figure.figures()})
+        for figure, different in shown_next_to(evaluation.setting())
+    ]
+    return show_evaluation(io, document, [figures.columns() for figures in evaluation.conventions()], published)
+
+
+def show_evaluation(
+    io: cli.Io, document: dict[str, Any], conventions: list[dict[str, Any]], published: Sequence[dict[str, Any]] = ()
+) -> int:
+    """The conventions and what is published as tables below the figures."""
+    if io.is_json:
+        return cli.emit_json(document | {"conventions": conventions, "published": list(published)})
+    io.show(document)
+    cli.write("\nby convention")
+    io.show(conventions, CONVENTION_COLUMNS)
+    if published:
+        cli.write("\npublished; figures only where nothing differs")
+        io.show(published, "name convention cov_r cov_p mat_r_ang mat_p_ang differs")
+    return 0
 
 
 @cli.command(app, "judge", rules=True)

@@ -14,7 +14,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,8 +22,19 @@ import numpy as np
 from engine.comparing.file_jobs import FileJob, run_jobs
 from engine.comparing.measures import has_samples
 from engine.comparing.paired import samples_of
-from engine.comparing.rmsd_matrices import References, baseline_job, given_references, read_matrix, texts_job
+from engine.comparing.published import EvaluationSetting
+from engine.comparing.rmsd_matrices import (
+    BY_INDEX,
+    Matrix,
+    References,
+    baseline_job,
+    given_references,
+    read_by_index,
+    read_matrix,
+    texts_job,
+)
 from engine.errors import RunError
+from engine.figures.conventions import CONVENTIONS, ConventionFigures, MoleculeMatrix, figures_by
 from engine.figures.coverage_metrics import (
     DRUG_LIKE_ANG,
     MatrixFigures,
@@ -58,6 +69,7 @@ class EvaluationRequest:
     threshold_ang: float = DRUG_LIKE_ANG
     rule: MissingRule = "skip"
     baseline: bool = True
+    atom_indices: bool = False  # RMSDs with atoms matched by index too, where files of matrices lack them
 
     def of(self, smiles: str) -> References | None:
         if self.references is None:
@@ -90,6 +102,34 @@ class Evaluation:
     figures: SetFigures
     clustered: Side | None
     baseline: SetFigures | None
+    matrices: tuple[MoleculeMatrix, ...]  # of ``run``, and of molecules that are missing
+
+    def conventions(self) -> list[ConventionFigures]:
+        """The run by each named convention whose RMSDs were computed."""
+        each = (figures_by(convention, self.matrices, self.request.threshold_ang) for convention in CONVENTIONS)
+        return [figures for figures in each if figures is not None]
+
+    def fallbacks(self) -> dict[str, int]:
+        """How often an RMSD is not the least over all symmetries: molecules with more symmetries than are tried, whose
+        RMSDs are upper bounds; pairs without an RMSD; of those, what a convention takes by atom indices instead."""
+        by_index = [figures.by_index for figures in self.conventions()]
+        return {
+            "symmetry_budget": self.run.incomplete,
+            "without_rmsd": sum(int(np.isnan(matrix.rmsd_ang).sum()) for matrix in self.matrices),
+            "atom_indices": max(by_index, default=0),
+        }
+
+    def setting(self) -> EvaluationSetting:
+        """What a published figure must agree with."""
+        shares = [(m.rmsd_ang.shape[1] + m.failed) / len(m.rmsd_ang) for m in self.matrices if m.smiles]
+        references = self.request.references
+        return EvaluationSetting(
+            references="" if references is None else references.name,
+            samples_per_reference=(min(shares), max(shares)),
+            threshold_ang=self.request.threshold_ang,
+            not_asked=self.not_asked,
+            asked=self.asked,
+        )
 
 
 def _baseline_of(clustered: Side, run: Side, request: EvaluationRequest) -> SetFigures:
@@ -119,6 +159,7 @@ def evaluate_run(
     sides = [Side(), Side()] if request.baseline else [Side()]
     without: list[str] = []
     kept: list[int] = []  # of those that have references and conformers
+    of_run: list[tuple[Matrix, Matrix | None]] = []
     references = done = 0
     with closing(run_jobs(jobs_of(store, entry, request, without), workers or usable_cores())) as jobs:
         for finished in zip(*[jobs] * len(sides), strict=True):  # of one molecule
@@ -126,6 +167,7 @@ def evaluate_run(
             if len(matrices[0]):
                 kept.append(done)
                 references += len(matrices[0])
+                of_run.append((matrices[0], read_by_index(finished[0])))
                 for side, matrix, job in zip(sides, matrices, finished, strict=True):
                     side.molecules.append(figures_of(matrix, request.threshold_ang))
                     side.samples += matrix.shape[1]
@@ -142,6 +184,12 @@ def evaluate_run(
     rest = 0 if request.references is None else request.references.molecule_count - judged
     # A pickle has no place for a molecule of which nothing was generated.
     missing = rest if CONFORMERS.name in entry.sheet["tables"] else 0
+    names = tuple(np.array([s for s in molecules if s not in set(without)], dtype=object)[kept])
+    each = Counter(smiles)
+    computed = [
+        MoleculeMatrix(name, rmsd, max(each[name] - rmsd.shape[1], 0), by_index)
+        for name, (rmsd, by_index) in zip(names, of_run, strict=True)
+    ]
     return Evaluation(
         entry=entry,
         request=request,
@@ -149,11 +197,12 @@ def evaluate_run(
         references=references,
         without_references=len(molecules) - judged,
         not_asked=rest - missing,
-        smiles=tuple(np.array([s for s in molecules if s not in set(without)], dtype=object)[kept]),
+        smiles=names,
         run=run,
         figures=over_molecules([*run.molecules, *[None] * missing], request.rule),
         clustered=clustered,
         baseline=None if clustered is None else _baseline_of(clustered, run, request),
+        matrices=(*computed, *[MoleculeMatrix("", np.empty((1, 0)))] * missing),
     )
 
 
@@ -174,7 +223,8 @@ def jobs_of(store: Store, entry: Entry, request: EvaluationRequest, without: lis
             if references is None:
                 without.append(smiles)
                 continue
-            yield texts_job(smiles, references, texts.get(smiles, ()))
+            needs = (BY_INDEX,) if request.atom_indices else ()
+            yield replace(texts_job(smiles, references, texts.get(smiles, ())), needs=needs)
             if request.baseline:
                 yield baseline_job(smiles, references, each[smiles])
 

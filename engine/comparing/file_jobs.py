@@ -33,6 +33,7 @@ class FileJob:
     make: Make
     payload: Any  # of what JSON can hold
     versions: Mapping[str, str]
+    needs: tuple[str, ...] = ()  # arrays: a file that lacks one is made again
 
     @property
     def key(self) -> str:
@@ -61,8 +62,8 @@ def run_job(job: FileJob) -> FinishedJob:
     """Keep the job's file if it is whole and has the job's key; make it else."""
     if job.path.exists():
         try:
-            meta, _ = read_arrays(job.path)
-            if meta.get("key") == job.key:
+            meta, arrays = read_arrays(job.path)
+            if meta.get("key") == job.key and set(job.needs) <= set(arrays):
                 return FinishedJob(job.path, meta, was_there=True)
         except FileError as error:
             log.warning("%s: made again", error.what)

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from rdkit import Chem
 
 from engine.chem.conformers import reference_conformers
-from engine.chem.rmsd import MAX_MATCHES, clustered_conformers, rmsd_matrix
+from engine.chem.rmsd import MAX_MATCHES, clustered_conformers, index_rmsd_matrix, rmsd_matrix
 from engine.chem.smiles import parse_smiles, same_graph
 from engine.comparing.array_files import Arrays, Meta, read_arrays, write_arrays
 from engine.comparing.file_jobs import FileJob, FinishedJob
@@ -40,6 +40,8 @@ from engine.user_files import parsed_json
 
 log = logging.getLogger(__name__)
 FOLDER, FILE = "matrices", "rmsd.arrays"
+BY_INDEX = "by_index"
+"""The array of RMSDs with atoms matched by index; files of earlier versions, and those that ship, lack it."""
 SHIPPED = DATA / "demo" / FILE
 """``keys`` [n, 32], ``complete`` [n], ``shapes`` [n, 2] (references, samples), and their ``rmsd`` one after another."""
 MAX_SECONDS = 30.0  # longest search for a molecule's references by ETKDG
@@ -64,10 +66,15 @@ def baseline_job(smiles: str, references: References, count: int) -> FileJob:
     return _job(matrix_of_baseline, {"smiles": smiles, "references": dict(references), "count": count})
 
 
-def read_matrix(job: FinishedJob) -> NDArray[np.float64]:
+def read_matrix(job: FinishedJob) -> Matrix:
     """[references, samples]"""
-    matrix: NDArray[np.float64] = read_arrays(job.path)[1]["rmsd"]
+    matrix: Matrix = read_arrays(job.path)[1]["rmsd"]
     return matrix
+
+
+def read_by_index(job: FinishedJob) -> Matrix | None:
+    """The same with atoms matched by index; None where that was not computed."""
+    return read_arrays(job.path)[1].get(BY_INDEX)
 
 
 def matrix_of_texts(payload: Mapping[str, Any]) -> tuple[Meta, Arrays]:
@@ -119,16 +126,17 @@ def _matrix(payload: Mapping[str, Any], samples_for: Callable[[Chem.Mol], list[C
             else Chem.Mol(base64.b64decode(source["conformers"]))
         )
     except DriftscopeError:
-        return {"complete": True}, {"rmsd": np.empty((0, 0))}
+        return {"complete": True}, {"rmsd": np.empty((0, 0)), BY_INDEX: np.empty((0, 0))}
     samples = samples_for(references)
     shape = references.GetNumConformers(), sum(mol.GetNumConformers() for mol in samples)
     if not shape[1]:
-        return {"complete": True}, {"rmsd": np.empty(shape)}
+        return {"complete": True}, {"rmsd": np.empty(shape), BY_INDEX: np.empty(shape)}
     try:
         matrix, is_complete = rmsd_matrix(samples, references, max_matches=MAX_MATCHES)
+        by_index = index_rmsd_matrix(samples, references)
     except DriftscopeError:
-        return {"complete": True}, {"rmsd": np.full(shape, np.nan)}
-    return {"complete": is_complete}, {"rmsd": matrix.T}
+        return {"complete": True}, {"rmsd": np.full(shape, np.nan), BY_INDEX: np.full(shape, np.nan)}
+    return {"complete": is_complete}, {"rmsd": matrix.T, BY_INDEX: by_index.T}
 
 
 # --- matrices that ship -----------------------------------------------------------------------------------------------

@@ -80,7 +80,7 @@ def over_molecules(molecules: Sequence[MatrixFigures | None], rule: MissingRule 
         molecules=len(molecules),
         missing=missing,
         mean=np.array([mean_known(column) for column in figures.T]),
-        median=np.array([_median_known(column) for column in figures.T]),
+        median=np.array([median_known(column) for column in figures.T]),
         curves=curves.mean(axis=0) if len(curves) else np.full((2, len(THRESHOLDS_ANG)), np.nan),
     )
 
@@ -91,7 +91,7 @@ def mean_known(values: Array) -> float:
     return float(measured.mean()) if measured.size else float("nan")
 
 
-def _median_known(values: Array) -> float:
+def median_known(values: Array) -> float:
     measured = values[~np.isnan(values)]
     return float(np.median(measured)) if measured.size else float("nan")
 

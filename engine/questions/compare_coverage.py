@@ -4,19 +4,26 @@ COV-R: share of a molecule's references with a generated conformer closer than t
 conformers with such a reference. MAT: mean least RMSD of either. Means over molecules, with 95 % bootstrap intervals
 over them; a molecule without a single sample is left out (skip), or counts 0 in COV (zero). The baseline has as many
 clustered RDKit conformers per molecule as the run has samples of it. One answer per molecule seldom reaches ten
-references, so COV-R is low there; published figures use other references and more answers.
+references, so COV-R is low there.
+
+*By convention*: the same run as other programs count. They differ in molecules without a conformer (a miss, or left
+out), failed conformers (a miss, dropped, or the molecule has no MAT), < or <=, how many samples count, and whether
+atoms may be permuted. Published figures stand below a run only where references, split, samples, threshold, convention
+and statistic agree; the card names what differs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from engine.comparing.evaluation import Evaluation, EvaluationRequest, evaluate_run, is_computed
 from engine.comparing.measures import has_samples, run_names
+from engine.comparing.published import shown_next_to
 from engine.errors import RunError
+from engine.figures.conventions import CONVENTIONS
 from engine.figures.coverage_metrics import DRUG_LIKE_ANG, FIGURES, SMALL_ANG, THRESHOLDS_ANG, SetFigures
 from engine.figures.statistics import LEAST_MOLECULES, Bootstrap, Interval
 from engine.figures.words import listed, percent, points, span
@@ -32,6 +39,10 @@ ETKDG = "RDKit (ETKDG), 10 per molecule"
 THRESHOLDS = {f"{value:g} Å": value for value in (DRUG_LIKE_ANG, SMALL_ANG, 1.25)}
 SIDES = {"cov_r": "COV-R", "cov_p": "COV-P"}
 BASELINE = "RDKit, clustered"
+CONVENTION_COLUMNS = (
+    "whose", *FIGURES, "molecules", "missing", "left_out", "missing_rule", "failed_rule", "reached", "samples_rule",
+    "permutation", "more", "by_atom_indices", *(f"{name}_median" for name in FIGURES), "convention",
+)  # fmt: skip
 
 
 def sets(store: Store, entries: Sequence[Entry]) -> list[str]:
@@ -54,13 +65,27 @@ COLUMNS = {
     "high": Column("COV-R to", "%"),
     "difference": Column("COV-R, test less control", "%", "Over the molecules that both have, with its interval"),
     **dict.fromkeys(("difference_low", "difference_high", "without_references", "incomplete"), Column(is_hidden=True)),
+    "whose": Column("by convention of"),
+    "convention": Column(is_hidden=True),
+    "failed_rule": Column(
+        "failed", help="A conformer without an RMSD, a sample without a conformer. miss: not covered"
+    ),
+    "reached": Column("reached", help="How a least RMSD is held against the threshold"),
+    "samples_rule": Column("samples counted", help="K: the molecule's references. The first ones count"),
+    "permutation": Column("permutes", help="The RMSD is the least over symmetries; else atoms match by index"),
+    "more": Column("and", help="What else it asks of a molecule"),
+    "left_out": Column("left out", help="Molecules"),
+    "by_atom_indices": Column("by index", help="Pairs without an RMSD over symmetries, taken by atom indices"),
+    "published": Column("published figure"),
+    "source": Column("source"),
+    "differs": Column("differs in", help="Nothing: it is shown next to the run"),
     "threshold": Column("threshold", "Å"),
     "share": Column("covered", "%"),
     "samples": Column("conformers"),
     "asked": Column("of samples"),
 }
 CHARTS = (Chart("lines", "threshold", "share", "curves", dash="is_baseline", hover=("name", "threshold", "share")),)
-TABLES = ("main",)
+TABLES = ("main", "conventions")
 
 
 def request_of(store: Store, options: Options, **more: Any) -> EvaluationRequest:
@@ -82,6 +107,8 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     check_computed(store, measured, request)
     rows: list[dict[str, Any]] = []
     curves: list[dict[str, Any]] = []
+    conventions: list[dict[str, Any]] = []
+    published: list[dict[str, Any]] = []
     control: dict[str, float] | None = None
     side = list(SIDES).index(options["coverage_side"])
     for entry in measured:
@@ -94,12 +121,60 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
             zero = evaluate_run(store, entry.id, request_of(store, options, rule="zero"), workers=1)
             rows.append(head | {"missing_rule": "zero", **figures_row(zero.figures)})
         curves += curve_rows(head, result.figures, side)
+        conventions += convention_rows(head, result)
+        published += published_rows(head, result)
         if result.baseline is not None:
             rows.append(head | {"name": f"{head['name']}: {BASELINE}", **figures_row(result.baseline)})
             curves += curve_rows(head | {"name": BASELINE}, result.baseline, side)
     without = [names[entry.id] for entry in entries if not has_samples(entry)]
     notes = [{"note": f"Left out, without samples: {listed(without)}."}] if without else []
-    return {"main": rows_table(rows), "curves": rows_table(curves), "notes": rows_table(notes, ["note"])}
+    notes += [{"note": note} for note in refused_notes(published)]
+    return {
+        "main": rows_table(rows),
+        "curves": rows_table(curves),
+        "conventions": rows_table(conventions),
+        "published": rows_table(published),
+        "notes": rows_table(notes, ["note"]),
+    }
+
+
+def convention_rows(head: dict[str, Any], result: Evaluation) -> Iterator[dict[str, Any]]:
+    """The run by each convention; behind one, what is published by it and may stand next to the run."""
+    published = [figure for figure, different in shown_next_to(result.setting()) if not different]
+    computed = {figures.convention.name: figures.columns() for figures in result.conventions()}
+    for convention in CONVENTIONS:
+        row = computed.get(convention.name, {"convention": convention.name, "whose": convention.whose})
+        yield head | {name: row.get(name) for name in CONVENTION_COLUMNS}
+        for figure in published:
+            if figure.convention == convention.name:
+                of = {"name": figure.name, "source": figure.source, "convention": convention.name}
+                yield of | {"whose": convention.whose, **figure.figures()}
+
+
+def published_rows(head: dict[str, Any], result: Evaluation) -> Iterator[dict[str, Any]]:
+    """Each published figure, and what keeps it from standing next to the run."""
+    for figure, different in shown_next_to(result.setting()):
+        yield head | {"published": figure.name, "source": figure.source, "differs": "; ".join(different)}
+
+
+def refused_notes(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """A sentence for runs whose published figures differ in the same things: what all differ in, or each its own."""
+    by_run: dict[str, dict[str, str]] = {}
+    for row in rows:
+        by_run.setdefault(row["name"], {})[row["published"]] = row["differs"]
+    by_words: dict[str, list[str]] = {}
+    for run, differs in by_run.items():
+        reasons = [words.split("; ") for words in differs.values()]
+        common = [reason for reason in reasons[0] if all(reason in of for of in reasons) and reason]
+        refused = [f"{name} ({words})" for name, words in differs.items() if words]
+        if common:
+            words = f"none of {len(differs)} published figures ({'; '.join(common)})"
+        else:
+            words = f"not shown: {', '.join(refused)}" if refused else ""
+        by_words.setdefault(words, []).append(run)
+    for words, runs in by_words.items():
+        if words:
+            yield f"Published figures next to {listed(runs)}: {words}."
 
 
 def check_computed(store: Store, runs: Sequence[Entry], request: EvaluationRequest) -> None:
@@ -170,7 +245,7 @@ def answer(tables: Tables, options: Options) -> str:
         if row["without_references"]:
             notes[-1] += f" {row['without_references']:,} molecules without references are left out."
         if row["incomplete"]:
-            notes[-1] += f" {row['incomplete']:,} are upper bounds, since not all symmetries were tried."
+            notes[-1] += f" {row['incomplete']:,} molecules have upper bounds: more symmetries than are tried."
     base = {percent(row["cov_r"]) for row in rows if row["name"].endswith(BASELINE) and row["cov_r"] is not None}
     lead = f"Mean COV-R at {options['evaluation_threshold']} against {options['evaluation_references']}: "
     lead += f"{'; '.join(parts)}." + (f" Clustered RDKit conformers: {listed(sorted(base))}." if base else "")

@@ -199,3 +199,18 @@ def test_the_nearest_one_is_at_the_least_rmsd_and_named_by_its_id() -> None:
         assert least_rmsd(probe, Chem.Mol(many, confId=nearest_id)) == pytest.approx(value, abs=1e-6)
     with pytest.raises(GraphMismatchError):
         nearest(many, ensemble("CC", 1))
+
+
+@pytest.mark.parametrize("smiles", MOLECULES)
+def test_by_atom_indices_as_align_mol_has_it(smiles: str) -> None:
+    """At least the least over symmetries, and the same for a probe whose atoms stand in another order."""
+    probes, references = Chem.RemoveHs(ensemble(smiles, 3, 1)), Chem.RemoveHs(ensemble(smiles, 2))
+    matrix = rmsd.index_rmsd_matrix(probes, references)
+    loop = [
+        [rdMolAlign.AlignMol(Chem.Mol(probes), references, probe, reference) for reference in range(2)]
+        for probe in range(3)
+    ]
+    np.testing.assert_allclose(matrix, loop, atol=1e-5)
+    assert (matrix >= rmsd_matrix(probes, references)[0] - 1e-6).all()
+    other = Chem.RenumberAtoms(probes, list(range(probes.GetNumAtoms()))[::-1])
+    assert (rmsd.index_rmsd_matrix(other, references) >= rmsd_matrix(probes, references)[0] - 1e-6).all()
