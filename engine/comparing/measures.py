@@ -23,7 +23,7 @@ from engine.store.entries import (
     model_name,
     run_value,
 )
-from engine.store.schema import SAMPLES
+from engine.store.schema import CONFORMERS, SAMPLES
 from engine.user_files import parsed_json
 
 TIME_CAUTION = (
@@ -223,3 +223,8 @@ def run_names(entries: Sequence[Entry]) -> dict[str, str]:
 def has_samples(entry: Entry) -> bool:
     """Whether it can be looked into, paired and drawn from; a reported run cannot."""
     return SAMPLES.name in entry.parts and entry.parts[SAMPLES.name].rows > 0
+
+
+def is_pool(entry: Entry) -> bool:
+    """Whether it has conformers and no texts."""
+    return CONFORMERS.name in entry.parts

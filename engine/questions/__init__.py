@@ -11,12 +11,12 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any, cast
 
-from engine.comparing.measures import has_samples, run_names
+from engine.comparing.measures import has_samples, is_pool, run_names
 from engine.errors import DriftscopeError, nearest, shown
-from engine.figures.words import counted
+from engine.figures.words import counted, listed
 from engine.inspection.memo import Memo
 from engine.models.registry import load_registry
-from engine.questions.question import Answered, Kind, Option, Question
+from engine.questions.question import Answered, Kind, NeedsTexts, Option, Question
 from engine.store.entries import Entry, entry_names, is_profiled, model_name
 from engine.store.schema import LOGIT_LOG, RUN, TRACE
 from engine.store.store import Store
@@ -76,6 +76,11 @@ def ask(store: Store, key: str, ids: Sequence[str], chosen: Mapping[str, Any] | 
         expected = counted(most, question.OF.kind)
         expected = expected if least == most else f"{least} to {expected}"
         raise QuestionError(f"{question.TITLE!r} is asked of {expected}, not {count}", "")
+    if getattr(question, "NEEDS_TEXTS", False) and entries and all(map(is_pool, entries)):
+        names = listed([entry.id for entry in entries])
+        raise NeedsTexts(
+            f"{question.TITLE!r} is asked of texts, and {names} has conformers alone", "Choose another run"
+        )
     options = options_of(question, store, entries, chosen or {})
     # An entry's files never change, but its owner may rename it.
     entry_keys = tuple((entry.files.where, entry.key, hash(repr(entry.row))) for entry in entries)

@@ -1,8 +1,9 @@
 """Samples by the reason why they failed, and their share of the run's samples.
 
-A sample fails here by the reports' rule for its text, or, where molecules were judged, by any check of its molecule. A
-sample with two reasons counts in both, so the reasons may add up to more than the failed samples. Junk that passes the
-rule is no failure by itself; judged, it leaves no conformer. It cannot say why a model went wrong, only what was found.
+A sample fails here by the reports' rule for its text, or, where molecules were judged, by any check of its molecule;
+conformers without texts fail by checks alone. A sample with two reasons counts in both, so the reasons may add up to
+more than the failed samples. Junk that passes the rule is no failure by itself; judged, it leaves no conformer. It
+cannot say why a model went wrong, only what was found.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ SQL = f"""
 WITH named AS (
     SELECT run_id, list_distinct(list_concat(coalesce(issues, []), list_transform(coalesce(failed, []),
                lambda found: '{MOLECULE}' || found['check']))) AS reasons,
-           NOT passed OR len(reasons) > 0 AS has_failed
+           coalesce(NOT passed, false) OR len(reasons) > 0 AS has_failed
     FROM samples WHERE list_contains($runs, run_id)
 ), counted AS (
     SELECT run_id, '{FAILED}' AS reason, count_if(has_failed)::BIGINT AS samples FROM named GROUP BY ALL

@@ -365,7 +365,14 @@ def answer(tables: Tables, options: Options) -> str:
     if not tests:
         shares = [
             f"{percent(rows[control, f'{n}_rate']['value'])} {w}"
-            for n, w in (("pass", "passed"), ("decodes", "decode"), ("clean", "clean"), ("usable", "usable"))
+            for n, w in (
+                *(("pass", "passed"), ("decodes", "decode"), ("clean", "clean"), ("usable", "usable")),
+                *(
+                    ((f"{n}_right"), f"{n} right")
+                    for n in ("stereo", "geometry")
+                    if (control, "usable_rate") not in rows
+                ),
+            )
             if (control, f"{n}_rate") in rows
         ]
         lines = [f"{names[control]}: {', '.join(shares) or 'no rate is known'}. Choose a test to see ratios."]
@@ -383,8 +390,14 @@ def against_words(run: str, control: str, name: str, rows: dict[tuple[str, str],
         interval = f"95 % CI {speed_span(ratio, (low, high))}" if low and high else "no interval"
         words = f"is {speed(ratio, per='sample', than=name)} ({interval})"
     parts = [words]
+    is_usable_known = all(rows.get((of, "usable_rate"), {}).get("value") is not None for of in (run, control))
     for measure, verb in (
         ("usable_rate", "usable"),
+        *(
+            []
+            if is_usable_known
+            else [("stereo_right_rate", "stereo right"), ("geometry_right_rate", "geometry right")]
+        ),
         ("junk_nonnumeric_share", "of blocks not numeric"),
         ("cut_share", "of blocks cut"),
     ):

@@ -26,6 +26,7 @@ from engine.store.store import Store
 
 TITLE = "Which token lost the molecule?"
 OF = Of("run", least=1, most=41)
+NEEDS_TEXTS = True
 BY = {"check": "check", "axis": "axis", "digit": "digit", "site": "ring closure or centre", "chance": "probability"}
 OPTIONS = (Option("lost_by", "check", "Lost by", BY), Option("lost_group", None, "Group", is_picked=True))
 BEFORE, UNKNOWN = "before its block", "not known"

@@ -32,6 +32,7 @@ from engine.store.store import Store
 
 TITLE = "How much does an LP mask?"
 OF = Of("run", least=1, most=8)
+NEEDS_TEXTS = True
 ENTRIES, POSITIONS, LEGAL = "masked entries per molecule", "FREE positions per molecule", "legal tokens at a position"
 OPTIONS = (Option("masked", None, "Shown", (ENTRIES, POSITIONS, LEGAL)),)
 COLUMNS = {

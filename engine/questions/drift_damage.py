@@ -16,6 +16,7 @@ from engine.store.store import Store
 
 TITLE = "Does damage in the text go with damage in the molecule?"
 OF = Of("run", least=1, most=41)
+NEEDS_TEXTS = True
 OPTIONS = ()
 COLUMNS = {
     "text": Column("text"),

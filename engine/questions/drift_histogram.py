@@ -21,6 +21,7 @@ from engine.store.store import Store
 
 TITLE = "How far do blocks drift?"
 OF = Of("run", least=1, most=41)
+NEEDS_TEXTS = True
 BYS: dict[By, str] = {"lp": "LP", "tokenizer": "Tokenizer", "element": "Element", "axis": "Axis", "run": "Run"}
 OPTIONS = (Option("by", "lp", "Drift by", BYS), Option("bin", label="bar", is_picked=True))
 COLUMNS = {

@@ -28,6 +28,7 @@ from engine.text.tokenizers import TextTokenizer
 
 TITLE = "What is the junk made of?"
 OF = Of("run")
+NEEDS_TEXTS = True
 OPTIONS = ()
 RARE, MOST_SCRIPTS = 0.001, 10
 COLUMNS = {

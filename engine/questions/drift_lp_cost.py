@@ -20,6 +20,7 @@ from engine.store.store import Store
 
 TITLE = "What does the LP cost the model?"
 OF = Of("run")
+NEEDS_TEXTS = True
 PLACES = {"along": "along the answer", "parts": "by segment and number", "elements": "by element"}
 OPTIONS = (Option("cost_by", "along", "Cost", PLACES),)
 PARTS = {

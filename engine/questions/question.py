@@ -29,6 +29,10 @@ class NeedsWork(DriftscopeError):  # noqa: N818 - the design names it so
         self.commands = commands
 
 
+class NeedsTexts(DriftscopeError):  # noqa: N818 - as the other one
+    """It was asked of runs that have conformers alone."""
+
+
 @dataclass(frozen=True, slots=True)
 class Of:
     """What a question is asked of. The first entry is the control where there may be more than one."""
@@ -101,7 +105,8 @@ class Chart:
 
 
 class Question(Protocol):
-    """A module of this package. Its docstring is the card's help."""
+    """A module of this package. Its docstring is the card's help. With ``NEEDS_TEXTS = True`` it is refused for runs
+    that have conformers alone."""
 
     __name__: str
     __doc__: str | None

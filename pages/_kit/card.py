@@ -15,7 +15,7 @@ from engine.figures.words import capitalised, rounded, three_digits, to_digits
 from engine.jobs.commands import task_queue
 from engine.models.devices import spare_cores
 from engine.questions import ask, choices_of, entries_of, question_of
-from engine.questions.question import Answered, Chart, Column, NeedsWork, Option, Question
+from engine.questions.question import Answered, Chart, Column, NeedsTexts, NeedsWork, Option, Question
 from engine.store.store import Store
 from pages._kit.chart import alt_of, figure_of
 from pages._kit.time_chart import time_figure
@@ -68,6 +68,9 @@ def card(key: str, store: Store, ids: Sequence[str]) -> None:
             try:
                 with st.spinner("Computing …", show_time=True):
                     answered = ask(store, key, ids, {n: v for n, v in options.items() if v is not None})
+            except NeedsTexts as missing:
+                area.info(escaped(str(missing)), icon=":material/info:")
+                return
             except NeedsWork as missing:
                 area.info(escaped(capitalised(str(missing)).partition(" Run: ")[0]), icon=":material/calculate:")
                 if st.button("Compute", icon=":material/calculate:", key=f"compute-{key}", type="primary"):

@@ -54,7 +54,7 @@ def test_a_view_has_the_cards_of_its_questions_and_their_answers(view: str, grou
 
 def test_a_table_has_the_figures_that_a_terminal_gives() -> None:
     app = opened("Coverage", control=NONE, test=[EXACT], evaluation_threshold="0.5 Å")
-    table = app.dataframe[-1].value.set_index("name")
+    table = app.dataframe[-2].value.set_index("name")
     rows = ask(DEMO_STORE, "compare_coverage", [NONE, EXACT], {"evaluation_threshold": "0.5 Å"}).tables["main"]
     expected = {row["name"]: float(hundredths(row["cov_r"])) for row in rows.to_pylist()}
     assert table["cov_r"].to_dict() == expected and len(expected) == 4

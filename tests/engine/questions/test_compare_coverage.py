@@ -9,11 +9,12 @@ import pytest
 from rdkit import Chem
 from rdkit.Chem import rdMolAlign
 
-from engine.questions import ask
+from engine.questions import KEYS, ask, question_of
 from engine.store.store import Store
 from tests.cli import run, run_json
 from tests.engine.chem.pickles import conformers, embedded, references, write
 from tests.engine.chem.test_pools import sdf
+from tests.engine.inspection.made import sample_row, write_run
 
 MOLECULES = (("CCCCCO", 2), ("CC(C)CO", 2))
 
@@ -29,6 +30,30 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     for label in ("geom-drugs-test", "mine"):
         run_json("references", "add", str(path), "--label", label, "--store", home)
     return home, row["run_id"]
+
+
+@pytest.mark.parametrize("key", [key for key in KEYS if question_of(key).OF.kind in ("run", "sample")])
+def test_every_question_has_an_answer_or_one_line_for_a_pool(home: tuple[str, str], key: str) -> None:
+    """Also next to a language model's run. It was an unforeseen error where no sample has a text."""
+    store = Store.open(home[0])
+    if not store.has("texts"):
+        write_run(store, "texts", [sample_row(0, smiles="CCO", text="[CONFORMER][C]<0.0,0.0,0.0>", generation=0)])
+    for ids in ([home[1]], ["texts", home[1]], [home[1], "texts"]):
+        result = run("ask", key, *ids, "--store", home[0])
+        assert result.code == 0 or result.error
+
+
+def test_a_pool_stands_next_to_a_run_with_texts(home: tuple[str, str]) -> None:
+    """What needs tokens is null, not 0."""
+    store = Store.open(home[0])
+    answered = ask(store, "compare_figures", [home[1]])
+    assert answered.answer.startswith("ETKDG · imported: 100 % geometry right.")
+    (row,) = run_json("show", home[1], "--store", home[0])
+    named = ("pass_rate", "clean_rate", "tokens_a_sample", "wall_s", "junk_letters_share", "cut_share", "usable_rate")
+    assert [row.get(name) for name in named] == [None] * len(named)
+    assert row["geometry_right_rate"] == 1.0
+    error = run("ask", "drift_histogram", home[1], "--store", home[0]).error
+    assert error.endswith("has conformers alone. Choose another run")
 
 
 @pytest.fixture(scope="module")
