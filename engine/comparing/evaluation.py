@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -185,11 +185,6 @@ def evaluate_run(
     # A pickle has no place for a molecule of which nothing was generated.
     missing = rest if CONFORMERS.name in entry.sheet["tables"] else 0
     names = tuple(np.array([s for s in molecules if s not in set(without)], dtype=object)[kept])
-    each = Counter(smiles)
-    computed = [
-        MoleculeMatrix(name, rmsd, max(each[name] - rmsd.shape[1], 0), by_index)
-        for name, (rmsd, by_index) in zip(names, of_run, strict=True)
-    ]
     return Evaluation(
         entry=entry,
         request=request,
@@ -202,8 +197,16 @@ def evaluate_run(
         figures=over_molecules([*run.molecules, *[None] * missing], request.rule),
         clustered=clustered,
         baseline=None if clustered is None else _baseline_of(clustered, run, request),
-        matrices=(*computed, *[MoleculeMatrix("", np.empty((1, 0)))] * missing),
+        matrices=(*_named(names, of_run, Counter(smiles)), *[MoleculeMatrix("", np.empty((1, 0)))] * missing),
     )
+
+
+def _named(
+    names: Iterable[str], of_run: Iterable[tuple[Matrix, Matrix | None]], each: Mapping[str, int]
+) -> Iterator[MoleculeMatrix]:
+    """``each``: how many samples of a molecule were asked for."""
+    for name, (rmsd, by_index) in zip(names, of_run, strict=True):
+        yield MoleculeMatrix(name, rmsd, max(each[name] - rmsd.shape[1], 0), by_index)
 
 
 def is_computed(store: Store, entry: Entry, request: EvaluationRequest) -> bool:

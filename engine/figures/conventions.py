@@ -118,19 +118,15 @@ def figures_by(
     missing = left_out = by_index = 0
     for molecule in molecules:
         rmsd, replaced = _rmsd_of(molecule, convention)
-        references, conformers = rmsd.shape
         by_index += replaced
-        is_missing = not conformers or (convention.failed == "dropped" and bool(np.isnan(rmsd).all()))
+        is_missing = _is_missing(rmsd, convention)
         missing += is_missing
-        most = PER_REFERENCE * references
-        is_apart = convention.is_connected and "." in molecule.smiles
-        is_short = convention.needs_all and conformers < most
-        if not references or is_apart or is_short or (is_missing and convention.missing == "left out"):
+        if _is_left_out(molecule.smiles, rmsd, convention):
             left_out += 1
         elif is_missing:
             rows.append(np.array([0.0, 0.0, np.nan, np.nan]))
         else:
-            rows.append(_figures(rmsd[:, : min(most, convention.most_samples or most)], convention, threshold_ang))
+            rows.append(_figures(rmsd, convention, threshold_ang))
     figures = np.array(rows).reshape(-1, len(FIGURES))
     return ConventionFigures(
         convention,
@@ -140,6 +136,19 @@ def figures_by(
         missing=missing,
         left_out=left_out,
         by_index=by_index,
+    )
+
+
+def _is_missing(rmsd: Array, convention: Convention) -> bool:
+    return not rmsd.shape[1] or (convention.failed == "dropped" and bool(np.isnan(rmsd).all()))
+
+
+def _is_left_out(smiles: str, rmsd: Array, convention: Convention) -> bool:
+    references, conformers = rmsd.shape
+    is_apart = convention.is_connected and "." in smiles
+    is_short = convention.needs_all and conformers < PER_REFERENCE * references
+    return (
+        not references or is_apart or is_short or (convention.missing == "left out" and _is_missing(rmsd, convention))
     )
 
 
@@ -159,6 +168,9 @@ def _rmsd_of(molecule: MoleculeMatrix, convention: Convention) -> tuple[Array, i
 
 
 def _figures(rmsd: Array, convention: Convention, threshold_ang: float) -> Array:
+    """Of the first samples that count."""
+    most = PER_REFERENCE * len(rmsd)
+    rmsd = rmsd[:, : min(most, convention.most_samples or most)]
     least = [np.fmin.reduce(rmsd, axis=axis) for axis in (1, 0)]  # of each reference, of each sample
     covered = [side <= threshold_ang if convention.reached == "<=" else side < threshold_ang for side in least]
     matching = least if convention.failed == "spoils" else [side[~np.isnan(side)] for side in least]

@@ -68,15 +68,8 @@ def card(key: str, store: Store, ids: Sequence[str]) -> None:
             try:
                 with st.spinner("Computing …", show_time=True):
                     answered = ask(store, key, ids, {n: v for n, v in options.items() if v is not None})
-            except NeedsTexts as missing:
-                area.info(escaped(str(missing)), icon=":material/info:")
-                return
-            except NeedsWork as missing:
-                area.info(escaped(capitalised(str(missing)).partition(" Run: ")[0]), icon=":material/calculate:")
-                if st.button("Compute", icon=":material/calculate:", key=f"compute-{key}", type="primary"):
-                    for command in missing.commands:
-                        tasks.submit(" ".join(command), list(command))
-                    st.rerun()
+            except (NeedsTexts, NeedsWork) as missing:
+                say_what_is_missing(key, missing, area)
                 return
             lead, _, notes = answered.answer.partition("\n\n")
             area.markdown(unbroken(escaped(lead, has_code=True)))
@@ -91,6 +84,18 @@ def card(key: str, store: Store, ids: Sequence[str]) -> None:
                 st.caption(unbroken(escaped(notes, has_code=True)))
             data(key, question, answered, head)
     put_shown()
+
+
+def say_what_is_missing(key: str, missing: NeedsTexts | NeedsWork, area: Any) -> None:
+    """What the answer needs first, with a button for work that can be done."""
+    if isinstance(missing, NeedsTexts):
+        area.info(escaped(str(missing)), icon=":material/info:")
+        return
+    area.info(escaped(capitalised(str(missing)).partition(" Run: ")[0]), icon=":material/calculate:")
+    if st.button("Compute", icon=":material/calculate:", key=f"compute-{key}", type="primary"):
+        for command in missing.commands:
+            tasks.submit(" ".join(command), list(command))
+        st.rerun()
 
 
 def help_of(question: Question) -> str:
