@@ -40,6 +40,7 @@ Plane = tuple[str, tuple[int, ...]]
 SLACK, PLANE_SLACK = 1e-9, 1e-6
 """In angstrom, or of a value: what rounding may do to a bound."""
 MOST_BOXES, MOST_ROUNDS = 3_000, 40
+MOST_POINTS, ON_GRID = 5_000, 1e-9
 """Boxes at once, and halvings, after which nothing is known."""
 CHORD = 1.4143
 """At most so much longer than the sine of an angle up to 90 degrees is the chord between its unit vectors."""
@@ -141,15 +142,21 @@ class AtomChecks:
 
     # --- places in boxes ----------------------------------------------------------------------------------------------
 
-    def left(self, low: Array, high: Array, unit: float) -> Left:
-        """Of boxes [B, 3] together. Places are asked that are multiples of ``unit``, as they can be written."""
+    def left(self, low: Array, high: Array, unit: float, grid: Array | None = None) -> Left:
+        """Of boxes [B, 3] together. Places are asked that are multiples of ``unit``, as they can be written; or those
+        with all axes in ``grid``, ascending, which are all asked where they are few."""
         low, high = self._reached(low, high)
         for _ in range(MOST_ROUNDS):
             is_empty = self._is_empty(low, high)
             low, high = low[~is_empty], high[~is_empty]
             if not len(low):
                 return Left.NONE
-            middle = np.clip(np.round((low + high) / 2 / unit) * unit, low, high)
+            if grid is not None and (points := _points(low, high, grid)) is not None:
+                if self.is_right(points).any():
+                    return Left.SOME
+                return Left.NONE if self._is_empty(points, points).all() else Left.UNKNOWN
+            middle = (low + high) / 2
+            middle = np.clip(np.round(middle / unit) * unit, low, high) if grid is None else _nearest(middle, grid)
             if self.is_right(middle).any():
                 return Left.SOME
             if 2 * len(low) > MOST_BOXES or (high - low).max() < unit:
@@ -256,6 +263,25 @@ class AtomChecks:
     def allowed(self, failed: Failed) -> float:
         """Of a pair, the distance up to which it is right."""
         return float((self.lower if failed.is_near else self.upper)[failed.index])
+
+
+def _points(low: Array, high: Array, grid: Array) -> Array | None:
+    """All points [N, 3] of the grid in the boxes; None where they are too many."""
+    first = np.searchsorted(grid, low - ON_GRID, side="left")  # [B, 3]
+    behind = np.searchsorted(grid, high + ON_GRID, side="right")
+    if np.maximum(behind - first, 0).prod(axis=1).sum() > MOST_POINTS:
+        return None
+    of_each = [
+        np.stack(np.meshgrid(*map(grid.__getitem__, map(slice, start, stop)), indexing="ij"), axis=-1).reshape(-1, 3)
+        for start, stop in zip(first.tolist(), behind.tolist(), strict=True)
+    ]
+    return np.concatenate(of_each)
+
+
+def _nearest(places: Array, grid: Array) -> Array:
+    above = np.clip(np.searchsorted(grid, places), 1, len(grid) - 1)
+    is_above = grid[above] - places < places - grid[above - 1]
+    return np.asarray(np.where(is_above, grid[above], grid[above - 1]))
 
 
 def _halved(low: Array, high: Array) -> tuple[Array, Array]:

@@ -404,8 +404,8 @@ def lost(
 ) -> int:
     """which token lost a molecule: the first after which no right place was left for its atom
 
-    It needs no model, and numbers in decimals. Proved by bounds, against the verdict's own tolerance. Of a run of your
-    own the result is stored, and a search that was stopped goes on where it was.
+    It needs no model, and numbers in decimals or bins. Proved by bounds, against the verdict's own tolerance. Of a run
+    of your own the result is stored, and a search that was stopped goes on where it was.
     """
     from engine.inspection.lost_runs import lost_run
 

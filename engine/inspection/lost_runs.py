@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from engine.chem.other_forms import OTHER_WORDS, other_form
 from engine.errors import DriftscopeError, RunError
-from engine.inspection.lost_token import ONLY_DECIMALS, WHOLE, LostBlock, lost_of_sample, may_be_lost
+from engine.inspection.lost_token import WHICH_NUMBERS, WHOLE, LostBlock, lost_of_sample, may_be_lost
 from engine.inspection.memo import computed_once
-from engine.inspection.runs import facts_of, run_tokenizer
+from engine.inspection.runs import facts_of, number_format, run_tokenizer
 from engine.inspection.sample import molecule_asked
 from engine.store.entries import Entry, is_binned, without_samples
 from engine.store.schema import LOST, SAMPLES
@@ -87,8 +87,8 @@ def why_not_searched(store: Store, entry: Entry) -> DriftscopeError | None:
     if not text:
         return RunError(f"{entry.id} has no texts, so no token of it can have lost a molecule", "Import its report")
     form = other_form(text[0])
-    if is_binned(entry) or form in ("binned", "bins", "codes"):
-        return RunError(f"{entry.id}: {ONLY_DECIMALS}", OTHER_WORDS[form].capitalize() if form else "")
+    if not is_binned(entry) and form in ("binned", "bins", "codes"):
+        return RunError(f"{entry.id}: {WHICH_NUMBERS}", OTHER_WORDS[form].capitalize())
     return None
 
 
@@ -99,7 +99,7 @@ def _rows(store: Store, entry: Entry, first: int, progress: Callable[[int], None
     for number, sample in enumerate(store.table(_GROUP, names, of=[entry.id]).to_pylist(), first + 1):
         if may_be_lost(sample):
             is_free = not sample["token_ids"] or mode_of(run.lp_record.name) == "structure"
-            molecule, _, _ = molecule_asked(sample, run.descriptors, by_text=is_free)
+            molecule, _, _ = molecule_asked(sample, run.descriptors, by_text=is_free, form=number_format(run))
             for mark in lost_of_sample(run, sample, molecule, tokenizer):
                 yield {"run_id": entry.id, "sample_id": sample["sample_id"], **columns_of(mark)}
         progress(number)

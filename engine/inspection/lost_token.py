@@ -1,5 +1,5 @@
-"""The token that lost a molecule: of any text with decimals, block by block the first token after which no right place
-was left for the atom, by proof alone. No model is needed.
+"""The token that lost a molecule: of a text with decimals or bins, block by block the first token after which no right
+place was left for the atom, by proof alone. No model is needed.
 
 A block has a mark where the verdict finds a check wrong for which its atom is the last one: a bond, an angle, a clash,
 a plane, a hand or a side, at PoseBusters' own tolerance and by the symmetry that the verdict chose. So a text whose
@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rdkit import Chem
 
-from engine.chem.enriched import decode, skeleton_of, why_not_a_triple
+from engine.chem.enriched import as_decimals, decode, skeleton_of, why_not_a_triple
 from engine.chem.frame import Array
 from engine.chem.geometry import (
     APART,
@@ -47,16 +47,19 @@ from engine.chem.stereo import AskedStereo, StereoGoal
 from engine.chem.verdict import CRASH, LOADED, STEREO, TIME, heavy_of
 from engine.errors import DriftscopeError, GraphMismatchError, TokenizerError
 from engine.figures.words import fixed, listed
+from engine.inspection.bin_places import axis_of, box_of, digits_of, place_of, values_of
 from engine.inspection.runs import RunFacts, number_format
+from engine.lp_records import usual_placeholder
 from engine.records import BinFormat, Molecule, NumberFormat
 from engine.text.blocks import READ_FORMAT, FoundBlock, find_blocks
 from engine.text.check import find_answer, without_blocks
 from engine.text.tokenizers import TextTokenizer, number_ids
 
-ONLY_DECIMALS = "the token that lost a molecule is found in decimals alone, not in bins or codes"
+WHICH_NUMBERS = "the token that lost a molecule is found in decimals and in bins that are known, not in other texts"
 AXES = "xyz"
-WHOLE, SIGN = 99, -1
-"""What is written of a number behind a token, besides how many decimals: all of it; nothing but its sign."""
+WHOLE, SIGN, BIN_DIGITS = 99, -1, 100
+"""What is written of a number behind a token, besides how many decimals: all of it; nothing but its sign; of a bin so
+many more are its digits."""
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
 SHAPE_CHECKS = frozenset({BOND_LENGTHS, BOND_ANGLES, CLASH, AROMATIC, RINGS, DOUBLE_BONDS, STEREO})
 """The verdict's checks that a place can fail."""
@@ -96,7 +99,7 @@ class LostBlock:
     piece: str
     axis: str  # that the token is of
     place: int  # of the token among those of its axis, from 1
-    digit: int  # decimals that are written behind it, WHOLE or SIGN
+    digit: int  # decimals that are written behind it, WHOLE or SIGN; of bins BIN_DIGITS and so many digits
     check: str
     atoms: tuple[int, ...]  # of the text, by which the check is made
     is_before: bool  # no place was left even before the block's first token
@@ -186,6 +189,8 @@ def _sizes(digits: str, form: NumberFormat, *, is_open: bool) -> list[tuple[floa
 
 def boxes_of(prefix: str, following: str, splits: Splits, form: NumberFormat) -> tuple[Array, Array]:
     """The boxes [B, 3] that are left of all places."""
+    if isinstance(form, BinFormat):
+        return box_of(prefix, form)
     known, intervals = left_by(prefix, following, splits, form)
     most = 10.0**form.most_integer_digits
     low, high = np.full((len(intervals), 3), -most), np.full((len(intervals), 3), most)
@@ -249,29 +254,42 @@ class _Conformer:
 
 
 def _read(
-    text: str, blocks: Sequence[FoundBlock], asked: str, molecule: Molecule | None, settings: SettingsName
+    text: str,
+    blocks: Sequence[FoundBlock],
+    asked: str,
+    molecule: Molecule | None,
+    settings: SettingsName,
+    form: NumberFormat,
 ) -> _Conformer | None:
     """None where the text is not atom by atom a molecule, or too long. ``text`` is that of one conformer, and has these
     blocks."""
-    smiles = _smiles_of(text, blocks, molecule)
+    smiles = _smiles_of(text, blocks, molecule, form)
     if smiles is None or len(blocks) > MOST_ATOMS:
         return None
     of_text = molecule_of_text(smiles, settings)
     positions, is_known = np.zeros((len(of_text.text_atoms), 3)), np.zeros(len(of_text.text_atoms), dtype=np.bool_)
     for heavy, atom in enumerate(of_text.text_atoms):
-        if atom < len(blocks) and blocks[atom].closed and why_not_a_triple(blocks[atom].content) is None:
-            positions[heavy], is_known[heavy] = [float(number) for number in blocks[atom].content.split(",")], True
+        if atom < len(blocks) and blocks[atom].closed and (place := place_written(blocks[atom].content, form)):
+            positions[heavy], is_known[heavy] = place, True
     return _Conformer(of_text, _asked(asked, smiles, settings), blocks, positions, is_known)
 
 
-def _smiles_of(text: str, blocks: Sequence[FoundBlock], molecule: Molecule | None) -> str | None:
+def place_written(content: str, form: NumberFormat) -> list[float] | None:
+    """Where a block puts its atom; None where it is not three numbers."""
+    if isinstance(form, BinFormat):
+        return place_of(content, form)
+    return None if why_not_a_triple(content) else [float(number) for number in content.split(",")]
+
+
+def _smiles_of(text: str, blocks: Sequence[FoundBlock], molecule: Molecule | None, form: NumberFormat) -> str | None:
     """What the text spells, of a damaged one as far as it follows ``molecule``."""
     with suppress(DriftscopeError):
-        decoded = decode(text)
+        decoded = decode(as_decimals(text, form))
         return decoded.smiles if decoded.mol.GetNumAtoms() == len(blocks) else None
     if molecule is None or not 0 < len(blocks) <= molecule.atoms:
         return None
-    is_begun = without_blocks(skeleton_of(molecule)).startswith(without_blocks(text).strip())
+    skeleton = without_blocks(skeleton_of(molecule, usual_placeholder(form), form), form)
+    is_begun = skeleton.startswith(without_blocks(text, form).strip())
     return molecule.smiles if is_begun else None
 
 
@@ -286,13 +304,18 @@ class _State:
     prefix: str  # of the content
     following: str
     is_closed: bool
+    form: NumberFormat
 
     @property
     def axis(self) -> int:
+        if isinstance(self.form, BinFormat):
+            return axis_of(self.prefix, self.form)
         return min(self.prefix.count(","), 2)
 
     @property
     def digit(self) -> int:
+        if isinstance(self.form, BinFormat):
+            return BIN_DIGITS + digits_of(self.prefix, self.form)
         number = self.prefix.rpartition(",")[2].removeprefix("-")
         if self.is_closed:
             return WHOLE
@@ -310,13 +333,11 @@ def lost_blocks(
 ) -> list[LostBlock]:
     """The marks of an answer, conformer by conformer, in the order of the text. ``smiles`` is the molecule that it
     should be; ``molecule`` the same as the text spells it, for texts that are damaged."""
-    if isinstance(form, BinFormat):
-        return []
-    answer, found = find_answer(text, molecule), find_blocks(text)
+    answer, found = find_answer(text, molecule), find_blocks(text, form)
     lost: list[LostBlock] = []
     for number, (start, end) in enumerate(answer.bodies, 1):
         inside = [index for index, block in enumerate(found) if start <= block.start < end]
-        conformer = _read(text[start:end], [found[index] for index in inside], smiles, molecule, settings)
+        conformer = _read(text[start:end], [found[index] for index in inside], smiles, molecule, settings, form)
         if conformer is not None:
             first = inside[0] if inside else 0
             lost += [
@@ -347,7 +368,7 @@ def _mark(
     text_atom = molecule.text_atoms[checks.atom]
     block = conformer.blocks[text_atom]
     form = _form_of(block.content, form)
-    states = _states(text, block, tokens)
+    states = _states(text, block, tokens, form)
     at, is_certain = _first_without(states, checks, tokens.splits, form)
     state = states[max(at, 0)]
     boxes = None
@@ -379,20 +400,22 @@ def _mark(
 
 def _form_of(content: str, form: NumberFormat) -> NumberFormat:
     """The format, wide enough for the numbers of this block."""
+    if isinstance(form, BinFormat):
+        return form
     numbers = [number.removeprefix("-").partition(".") for number in content.split(",")]
     decimals = max(form.most_decimals, *(len(number[2]) for number in numbers))
     integers = max(form.most_integer_digits, *(len(number[0]) for number in numbers))
     return NumberFormat(min(form.least_decimals, decimals), decimals, integers)
 
 
-def _states(text: str, block: FoundBlock, tokens: TextTokens) -> list[_State]:
+def _states(text: str, block: FoundBlock, tokens: TextTokens, form: NumberFormat) -> list[_State]:
     """Behind each token that has a character of the block's content or closes it."""
-    start, close = block.start + 1, block.start + 1 + len(block.content)
+    start, close = block.content_start, block.content_start + len(block.content)
     first = int(np.searchsorted(tokens.ends, start, side="right"))
     states = []
     for token in range(first, len(tokens.ends)):
         end = int(tokens.ends[token])
-        states.append(_State(token, text[start : min(end, close)], text[end : close + 1], end > close))
+        states.append(_State(token, text[start : min(end, close)], text[end : close + 1], end > close, form))
         if end > close:
             break
     return states
@@ -403,11 +426,11 @@ def _first_without(
 ) -> tuple[int, bool]:
     """The first state that is proved to have no right place, -1 for before all of them; and whether the one before it
     was shown to have one. What a token leaves is part of what was left before, so proofs are found by halving."""
-    unit = 10.0**-form.most_decimals
+    unit, grid = 10.0**-form.most_decimals, values_of(form)[1] if isinstance(form, BinFormat) else None
 
     def left(index: int) -> Left:
-        state = states[index] if index >= 0 else _State(0, "", "", is_closed=False)
-        return checks.left(*boxes_of(state.prefix, state.following, splits, form), unit)
+        state = states[index] if index >= 0 else _State(0, "", "", False, form)
+        return checks.left(*boxes_of(state.prefix, state.following, splits, form), unit, grid)
 
     known, proved = left(-1), len(states) - 1
     if known is Left.NONE:

@@ -14,14 +14,16 @@ from typing import Any
 
 import numpy as np
 
+from engine.chem.frame import Array
 from engine.chem.stereo import stereo_goals
+from engine.inspection.bin_places import place_of
 from engine.inspection.lost_token import Splits, boxes_of, molecule_of_text, splits_of, why_none
 from engine.inspection.runs import number_format
 from engine.inspection.sample import Inspected
 from engine.lp.places import TOLERANCES
-from engine.records import Molecule, NumberFormat
+from engine.records import BinFormat, Molecule, NumberFormat
 from engine.text.align import Alignment
-from engine.text.blocks import find_blocks
+from engine.text.blocks import FoundBlock, find_blocks
 from engine.text.tokenizers import TextTokenizer
 
 MOST_NAMED = 6
@@ -29,6 +31,7 @@ MOST_NAMED = 6
 NO_PLACE = "no right place found for this atom"
 _NUMBER = r"-?\d+(?:\.\d*)?"
 _TRIPLE = re.compile(rf"{_NUMBER},{_NUMBER},{_NUMBER}")
+_DIGITS = re.compile(r"[\d,]*", re.ASCII)
 _BEGUN = re.compile(rf"(?:{_NUMBER},){{0,2}}(?:-?|{_NUMBER})")
 
 
@@ -64,20 +67,18 @@ def struck_words(
 def reason(smiles: str, written: str, pieces: tuple[str, ...], splits: Splits, form: NumberFormat) -> str:
     """Why none of the pieces may follow what is ``written`` of an answer for this molecule, in its order."""
     molecule = molecule_of_text(smiles, "mol_fast")
-    before = [block.content for block in find_blocks(written) if block.closed]
+    before = [block.content for block in find_blocks(written, form) if block.closed]
     text_atoms = list(molecule.text_atoms)
     atom = text_atoms.index(len(before)) if len(before) in text_atoms else 0
-    if not atom or not all(map(_TRIPLE.fullmatch, before)):  # a hydrogen, nothing to measure from, a damaged text
+    places = [_place(content, form) for content in before]
+    if not atom or None in places:  # a hydrogen, nothing to measure from, a damaged text
         return NO_PLACE
     positions = np.zeros((len(text_atoms), 3))
-    positions[:atom] = [list(map(float, before[other].split(","))) for other in text_atoms[:atom]]
-    boxes = []
-    for piece in pieces:
-        blocks = find_blocks(written + piece)
-        if len(blocks) <= len(before) or not _BEGUN.fullmatch(blocks[len(before)].content):
-            return NO_PLACE
-        boxes.append(boxes_of(blocks[len(before)].content, ">" * blocks[len(before)].closed, splits, form))
-    low, high = (np.concatenate(ends) for ends in zip(*boxes, strict=True))
+    positions[:atom] = [places[other] or () for other in text_atoms[:atom]]
+    boxes = [_boxes(find_blocks(written + piece, form)[len(before) :], splits, form) for piece in pieces]
+    if None in boxes:
+        return NO_PLACE
+    low, high = (np.concatenate(ends) for ends in zip(*filter(None, boxes), strict=True))
     checks = molecule.checks(atom, positions, np.arange(len(text_atoms)) <= atom, stereo_goals(molecule.heavy))
     for tolerance in (None, *reversed(TOLERANCES)):  # the verdict's own first
         if tolerance is not None:
@@ -85,6 +86,20 @@ def reason(smiles: str, written: str, pieces: tuple[str, ...], splits: Splits, f
         if (why := why_none(checks, (low, high), text_atoms)) is not None:
             return why
     return NO_PLACE
+
+
+def _boxes(blocks: Sequence[FoundBlock], splits: Splits, form: NumberFormat) -> tuple[Array, Array] | None:
+    """What the first block leaves, with which a text ends; None where there is none, or it is no beginning of one."""
+    begun = _DIGITS if isinstance(form, BinFormat) else _BEGUN
+    if not blocks or not begun.fullmatch(blocks[0].content):
+        return None
+    return boxes_of(blocks[0].content, form.closing * blocks[0].closed, splits, form)
+
+
+def _place(content: str, form: NumberFormat) -> list[float] | None:
+    if isinstance(form, BinFormat):
+        return place_of(content, form)
+    return list(map(float, content.split(","))) if _TRIPLE.fullmatch(content) else None
 
 
 def _named(pieces: Sequence[str]) -> str:

@@ -19,6 +19,7 @@ from engine.comparing.measures import has_samples, run_names
 from engine.figures.statistics import wilson
 from engine.figures.words import counted, fixed, percent, span
 from engine.inspection.lost_runs import MOST_UNSTORED, is_searched, lost_of_read_only, why_not_searched
+from engine.inspection.lost_token import BIN_DIGITS
 from engine.questions.question import Chart, Column, NeedsWork, Of, Option, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry
 from engine.store.schema import SAMPLES, STEPS
@@ -31,7 +32,8 @@ BY = {"check": "check", "axis": "axis", "digit": "digit", "site": "ring closure 
 OPTIONS = (Option("lost_by", "check", "Lost by", BY), Option("lost_group", None, "Group", is_picked=True))
 BEFORE, UNKNOWN = "before its block", "not known"
 DECIMALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
-DIGITS = (BEFORE, "sign", "integer digits", *(f"{ordinal} decimal" for ordinal in DECIMALS), "closing token")
+OF_BINS = tuple(f"{ordinal} digit of a bin" for ordinal in DECIMALS[:6])
+DIGITS = (BEFORE, "sign", "integer digits", *(f"{ordinal} decimal" for ordinal in DECIMALS), *OF_BINS, "closing token")
 SITES = ("ring closure", "centre", "ring closure and centre", "elsewhere")
 CHANCES = {0.5: "over 50 %", 0.1: "10 to 50 %", 0.01: "1 to 10 %", 0.0: "under 1 %"}
 ORDERS = {"axis": (BEFORE, "x", "y", "z"), "digit": DIGITS, "site": SITES, "chance": (*CHANCES.values(), UNKNOWN)}
@@ -132,7 +134,10 @@ def _group(mark: dict[str, Any], by: str) -> str:
         return BEFORE
     if by == "axis":
         return str(mark["axis"])
-    return DIGITS[-1] if mark["digit"] is None else DIGITS[mark["digit"] + 2]
+    if mark["digit"] is None:
+        return DIGITS[-1]
+    digit = int(mark["digit"])
+    return OF_BINS[digit - BIN_DIGITS - 1] if digit > BIN_DIGITS else DIGITS[digit + 2]
 
 
 def _site(mark: dict[str, Any]) -> tuple[bool, bool]:
@@ -173,4 +178,5 @@ def answer(tables: Tables, options: Options) -> str:
             line += f". The model gave the token {fixed(100 * run['p_raw'], 1)} % (median of {run['known']:,})"
         lines.append(f"{line}.")
     notes = tables["notes"]["note"].to_pylist()
-    return answer_text(lines or ["None of these runs has texts to search: reports state figures alone."], notes)
+    without_texts = "None of these runs has texts to search: reports state figures alone."
+    return answer_text(lines or ["None of these runs can be searched." if notes else without_texts], notes)

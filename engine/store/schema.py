@@ -245,7 +245,7 @@ LOST = table(
     ("piece", "text", "the token", True),
     ("axis", "text", "x, y or z", True),
     ("place", "small", "of the token among those of its axis, from 1", True),
-    ("digit", "small", "decimals that are written behind it, -1: the sign alone; null: the whole block"),
+    ("digit", "small", "decimals written behind it, -1: the sign alone; null: the whole block; of bins 100 + digits"),
     ("check", "text", "that fails, as the verdict names it", True),
     ("atoms", "ids", "of the text, by which that is seen", True),
     ("is_before", "flag", "no place was left even before the block's first token", True),

@@ -84,7 +84,7 @@ def test_what_has_no_decimals_or_no_texts_is_refused_in_one_line(store: Store) -
         lost_run(store, "none")
     binned = "[CONFORMER][C]<0512,0498,0501>[O]<0512,0498,0520>[/CONFORMER]"
     write_run(store, "binned", [sample_row(0, text=binned)])
-    with pytest.raises(RunError, match="in decimals alone, not in bins or codes"):
+    with pytest.raises(RunError, match="in decimals and in bins that are known, not in other texts"):
         lost_run(store, "binned")
     with pytest.raises(StoreError, match="no samples to search"):
         lost_run(beside(store), "reported-000-qwen-lp-64")

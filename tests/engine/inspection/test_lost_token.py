@@ -384,10 +384,9 @@ def test_hydrogens_and_fragments_are_as_in_the_verdict() -> None:
         assert bool(lost_in(text, "O.O")) == is_wrong(text, "O.O") == (distance == "0.1")
 
 
-def test_bins_have_no_marks_and_a_flat_ring_may_be_left_out() -> None:
-    bins = BinFormat.__new__(BinFormat)
+def test_decimals_are_no_bins_and_a_flat_ring_may_be_left_out() -> None:
     text = "[C]<0.0,0.0,0.0>[C]<3.1,0.0,0.0>"
-    assert lost_blocks(text, "CC", tokens_of(text), bins) == []
+    assert lost_blocks(text, "CC", tokens_of(text), BinFormat.equal(-9, 9, 0.1)) == []
     mol = Chem.Mol(embedded("C1CCCCC1"))
     positions = mol.GetConformer(0).GetPositions()
     middle = positions.mean(axis=0)
