@@ -18,6 +18,7 @@ from engine.chem.smiles import enriched_descriptors
 from engine.errors import DriftscopeError
 from engine.inspection.memo import computed_once
 from engine.inspection.runs import RunFacts, number_format, placeholder_of, run_tokenizer
+from engine.records import FIXED4, BinFormat, NumberFormat
 from engine.store.store import Store
 from engine.text.blocks import read_block
 from engine.text.template import FREE, block_spans, token_roles
@@ -51,7 +52,7 @@ def axis_drifts(store: Store, run: RunFacts) -> pa.Table:
     (molecule, smiles), (content, contents) = (_coded(rows[name]) for name in ("smiles", "content"))
     zeros, form = str.maketrans(digits, "0" * len(digits)), number_format(run)
     read = [
-        text[1:] if text.startswith("=") else ",".join(read_block(text, form=form).numbers).translate(zeros)
+        text[1:] if text.startswith("=") else form.comma.join(read_block(text, form=form).numbers).translate(zeros)
         for text in contents
     ]
     numbers, code = np.unique(np.array(read, dtype=object), return_inverse=True)  # some differed by their junk
@@ -66,8 +67,8 @@ def axis_drifts(store: Store, run: RunFacts) -> pa.Table:
     site = kind[site]
     size = max(len(numbers), 1)
     pairs, pair = np.unique(site * size + content, return_inverse=True)  # each pair is counted once
-    needed = axis_tokens([(before[at // size], numbers[at % size]) for at in pairs.tolist()], tokenizer)
-    free = axis_tokens([(descriptor, placeholder_of(run)) for descriptor in before], tokenizer)
+    needed = axis_tokens([(before[at // size], numbers[at % size]) for at in pairs.tolist()], tokenizer, form)
+    free = axis_tokens([(descriptor, placeholder_of(run)) for descriptor in before], tokenizer, form)
     drift = free[site] - needed[pair]
     return pa.table({"sample_id": rows["sample_id"], **{name: drift[:, n] for n, name in enumerate(AXES)}})
 
@@ -85,15 +86,20 @@ def _descriptors(smiles: str) -> tuple[str, ...]:
         return ()
 
 
-def axis_tokens(blocks: Sequence[tuple[str, str]], tokenizer: TextTokenizer) -> NDArray[np.int64]:
+def axis_tokens(
+    blocks: Sequence[tuple[str, str]], tokenizer: TextTokenizer, form: NumberFormat = FIXED4
+) -> NDArray[np.int64]:
     """FREE tokens of each axis for each block, given as descriptor and content: [blocks, 3]."""
     tokens = np.zeros((len(blocks), len(AXES)), dtype=np.int64)
-    probes = [f"{before}<{content}>[" for before, content in blocks]
+    probes = [f"{before}{form.opening}{content}{form.closing}[" for before, content in blocks]
     for row, text, ids in zip(tokens, probes, tokenizer.encode_batch(probes), strict=True):
         starts, ends = tokenizer.offsets(text, ids)
-        roles, _ = token_roles(starts, ends, spans := block_spans(text)[:1], len(text))
+        roles, _ = token_roles(starts, ends, spans := block_spans(text, form)[:1], len(text))
         first = int(spans[0, 0]) if len(spans) else 0
-        commas = [index for index in range(first, len(text)) if text[index] == ","]
-        axis = np.minimum(np.searchsorted(commas, starts[roles == FREE], side="right"), len(AXES) - 1)
+        if isinstance(form, BinFormat) and not form.comma:
+            begins = [first + 1 + form.digits * axis for axis in range(1, len(AXES))]
+        else:
+            begins = [index for index in range(first, len(text)) if text[index] == ","]
+        axis = np.minimum(np.searchsorted(begins, starts[roles == FREE], side="right"), len(AXES) - 1)
         row[:] = np.bincount(axis, minlength=len(AXES))
     return tokens

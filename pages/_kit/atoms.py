@@ -36,6 +36,15 @@ NOT_NUMBERS: Mapping[str, str] = {
     "missing_comma": "a comma is missing",
     "trailing_mark": "it ends in a mark",
 }
+OF_BINS: Mapping[str, str] = {
+    "missing_digit": "a number has too few digits",
+    "outside_bins": "a number is that of no bin",
+    "tail_bin": "a number says only that it is outside the range",
+    "missing_semicolon": "its semicolon is missing",
+    "two_atoms": "two atoms share its numbers",
+}
+TAKEN_BY_GROUP = frozenset({"tail_bin", "missing_semicolon"})
+"""Of these what the group's reader takes all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,9 +177,11 @@ def _row(
     words = [_junk_words(name, block, tokens, steps)] if damage == "junk" else []
     if CUT_KINDS.intersection(block["kinds"] or ()):
         words.append(f"{name}: {_cut_words(block, block['template_free'] if is_position else None, estimate)}")
-    elif damage == "missing":
+    elif damage == "missing" and _missing_words(block):
         words.append(f"{name}: {_missing_words(block)}")
-    if words:
+    if of_bins := _words_of_bins(name, block, damage):
+        words.append(of_bins)
+    elif words:
         words[-1] += _off_words(block, damage, off, is_estimate=is_estimate)
     if wrong or redrawn:
         words.append(f"{name}: {wrong or redrawn}.")
@@ -189,6 +200,16 @@ def _row(
     )
 
 
+def _words_of_bins(name: str, block: Row, damage: Damage) -> str:
+    """A sentence about what only bins have, and whether the group's reader takes it; empty where there is nothing."""
+    kinds = [kind for kind in block["kinds"] or () if kind in OF_BINS]
+    if not kinds:
+        return ""
+    is_taken = damage == "missing" and TAKEN_BY_GROUP.issuperset(block["kinds"])
+    reader = ", but the group's reader takes it" if is_taken else "; no reader takes it"
+    return f"{name}: {listed([OF_BINS[kind] for kind in kinds])}{reader}."
+
+
 def _off_ang(block: Row, damage: Damage, estimate: BlockEstimate | None) -> tuple[float | None, bool]:
     """The larger of what the group's reader misreads and what a cut took, and whether it is the latter, an estimate."""
     off = _misread_ang(block) if damage == "junk" else None
@@ -200,7 +221,7 @@ def _off_ang(block: Row, damage: Damage, estimate: BlockEstimate | None) -> tupl
 
 def _damage_of(block: Row) -> Damage:
     first = next(iter(faults(block)), None)
-    return first or ("missing" if "missing_z" in (block["kinds"] or ()) else "")
+    return first or ("missing" if {"missing_z", *OF_BINS}.intersection(block["kinds"] or ()) else "")
 
 
 def _misread_ang(block: Row) -> float | None:
@@ -224,7 +245,8 @@ def _off_words(block: Row, damage: Damage, off: float | None, *, is_estimate: bo
 
 def _missing_words(block: Row) -> str:
     """``z is missing``; nothing where all three numbers were begun."""
-    axes = missing_axes(block["text"] or "") if "missing_z" in (block["kinds"] or ()) else ()
+    begun = missing_axes(block["text"] or "") if "missing_z" in (block["kinds"] or ()) else ()
+    axes = [axis for axis in begun if block[axis] is None]  # digits of bins are one run
     return f"{listed(axes)} {'are' if len(axes) > 1 else 'is'} missing" if axes else ""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -35,6 +36,18 @@ def unbroken(text: str) -> str:
 
 def run_title(entry: Entry) -> str:
     return " · ".join(part for part in (run_name(entry), entry.row.get("label")) if part)
+
+
+OTHER_DAMAGE = {
+    "missing_z": ("has fewer than three numbers", "have fewer than three numbers"),
+    "integer": ("has a number without decimals", "have numbers without decimals"),
+    "missing_digit": ("has a number with too few digits", "have numbers with too few digits"),
+    "outside_bins": ("has a number of no bin", "have numbers of no bin"),
+    "tail_bin": ("is outside the range of its bins", "are outside the range of their bins"),
+    "missing_semicolon": ("lacks its semicolon", "lack their semicolons"),
+    "two_atoms": ("stands for two atoms", "stand for two atoms"),
+}
+"""Of blocks without a fault, one and several, by their kind; from the third on of bins alone."""
 
 
 def faults(block: Row) -> tuple[Fault, ...]:
@@ -139,14 +152,12 @@ def _bad_words(blocks: Sequence[Row]) -> str:
     by_block = [faults(block) for block in blocks]
     damaged, cut = (sum(fault in block_faults for block_faults in by_block) for fault in ("junk", "cut"))
     junk = sum(bool(block["junk_text"]) for block in blocks)
-    short = sum("missing_z" in (block["kinds"] or ()) and not faults(block) for block in blocks)
-    whole = sum("integer" in (block["kinds"] or ()) and not faults(block) for block in blocks)
+    kinds = Counter(kind for block in blocks if not faults(block) for kind in block["kinds"] or ())
     parts = [
         (junk, "has junk", "have junk"),
         (cut, "was cut", "were cut"),
         (damaged - junk, "is not three numbers", "are not three numbers"),
-        (short, "has fewer than three numbers", "have fewer than three numbers"),
-        (whole, "has a number without decimals", "have numbers without decimals"),
+        *((kinds[kind], *words) for kind, words in OTHER_DAMAGE.items()),
     ]
     named = [(count, singular if count == 1 else plural) for count, singular, plural in parts if count]
     return ", ".join(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from engine.chem.enriched import skeleton_of
 from engine.chem.smiles import parse_smiles
 from engine.inspection.sample import BlockEstimate, Inspected, inspect_sample
+from engine.records import BinFormat
 from engine.text.align import align
 from engine.text.template import build_template
 from pages._drift.molecule import lost_places, lost_tokens
@@ -182,3 +184,27 @@ def test_the_token_that_lost_an_atom_is_marked_and_its_row_says_how() -> None:
     firsts = [other for other in inspected.lost if not other.is_before]
     assert sorted(token.piece for token in marked) == sorted(other.piece for other in firsts)
     assert all(token.lost.startswith("Lost at ") for token in marked)
+
+
+BINS = BinFormat(edges=tuple(np.linspace(-10.5748, 10.5102, 257).tolist()), mode="uniform")
+
+
+@pytest.mark.parametrize(
+    ("text", "atom", "words"),
+    [
+        ("[C]128130125[O]128130131;", 0, "C, atom 0: its semicolon is missing, but the group's reader takes it."),
+        ("[C]000130125;[O]128130131;", 0, "a number says only that it is outside the range, but the group's reader"),
+        ("[C]999130125;[O]128130131;", 0, "C, atom 0: a number is that of no bin; no reader takes it."),
+        ("[C]128130;[O]128130131;", 0, "C, atom 0: z is missing; no reader takes it."),
+        ("[C]12813012;[O]128130131;", 0, "C, atom 0: a number has too few digits; no reader takes it."),
+        ("[C][O]128130131;", 1, "O, atom 1: two atoms share its numbers; no reader takes it."),
+        ("[C]128amen130125;[O]128130131;", 0, "C, atom 0: its numbers take 9 of 9 tokens. `amen` stands between them"),
+    ],
+)
+def test_damage_of_bins_has_a_sentence(text: str, atom: int, words: str) -> None:
+    molecule = parse_smiles("CO")
+    template = build_template(skeleton_of(molecule, form=BINS), TOKENIZER, "128128128", tags=True, form=BINS)
+    alignment = align(template, TOKENIZER.encode(f"[CONFORMER]{text}[/CONFORMER]"), TOKENIZER, form=BINS)
+    rows = atom_rows(alignment, molecule.elements, list(map(asdict, alignment.blocks)))
+    damaged = [row for row in rows if row.damage and row.atom is not None and "nothing was written" not in row.words]
+    assert [row.atom for row in damaged] == [atom] and words in damaged[0].words, damaged

@@ -12,6 +12,7 @@ from engine.inspection.molecules import BYS, By, DriftBin, members
 from engine.inspection.runs import run_facts, runs_with_samples
 from engine.questions import ask
 from engine.questions.drift_histogram import CUT
+from engine.records import BinFormat
 from engine.store.store import Store
 from engine.text.template import needed_by_content
 from engine.text.tokenizers import BUILT_IN, load_tokenizer
@@ -87,6 +88,15 @@ def test_axes_add_up_to_the_block(name: str) -> None:
     numbers = list(map(",".join, itertools.product(("0.0", "-0.5", "12.3456", "-123.4"), repeat=3)))
     blocks = [(at, content) for at in ("[C]", "[N+]", "[C@@H]") for content in numbers]
     assert axis_tokens(blocks, tokenizer).sum(axis=1).tolist() == needed_by_content(blocks, tokenizer)
+
+
+def test_axes_of_bins_have_their_digits() -> None:
+    blocks = [("[C]", "128130125"), ("[Ca+2]", "001002003")]
+    bare = BinFormat.equal(-13, 13, 0.104)
+    for name, each in (("qwen3", 3), ("llama3", 1)):
+        assert axis_tokens(blocks, load_tokenizer(name), bare).tolist() == [[each] * 3] * 2
+    older = axis_tokens([("[C]", "0512,0498,0501")], load_tokenizer("qwen3"), BinFormat.in_brackets(0.042, 21))
+    assert older.tolist() == [[4, 5, 5]]
 
 
 @pytest.mark.parametrize("run_id", [demo_run("qwen", "group-v2.1"), demo_run("llama", "none")])
