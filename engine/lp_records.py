@@ -18,6 +18,7 @@ DEFAULT_PLACEHOLDER = "0.0000,0.0000,0.0000"
 SHORT_PLACEHOLDER = "0.000,0.000,0.000"
 NO_LP, DEFAULT_LP = "none", "exact"
 """What every LP is compared with, and what runs where none is named."""
+CONFORMER_CONTROL = "group-conformers"
 
 
 def usual_placeholder(form: NumberFormat) -> str:
@@ -85,6 +86,7 @@ class LpRecord:
     guard: GuardSettings = GuardSettings()  # the usual one, where it is guarded
     is_candidate: bool = False  # for the advice which LP to use
     writes_bins: bool = True  # where numbers are those of bins
+    several: bool = False  # conformers in one answer
 
     @property
     def is_guarded(self) -> bool:
@@ -116,7 +118,7 @@ _GROUPS: tuple[tuple[str, str, str, PositionRule], ...] = (
     ("v4.3", "only digits and marks, no comma first (v5.0 is the same)", SHORT_PLACEHOLDER, _V43),
 )  # fmt: skip
 _RECORDS = (
-    LpRecord(NO_LP, "no constraint", "engine.lp.unconstrained", "model", is_candidate=True),
+    LpRecord(NO_LP, "no constraint", "engine.lp.unconstrained", "model", is_candidate=True, several=True),
     *(
         LpRecord(f"group-{version}", f"the group's {version}, by position; {summary}", "engine.lp.position", "lp",
                  placeholder, rule, "with-hydrogens", offers_cleanup=not rule.numbers_only,
@@ -128,12 +130,21 @@ _RECORDS = (
     LpRecord("truncating", "by position; the model may end a block early", "engine.lp.truncating", "model",
              DEFAULT_PLACEHOLDER, is_candidate=True, writes_bins=False),
     LpRecord(DEFAULT_LP, "an automaton of the numbers themselves: no drift, no junk, no cut", "engine.lp.exact",
-             "model", is_candidate=True),
+             "model", is_candidate=True, several=True),
     LpRecord("guarded", "exact, and a block that makes the molecule wrong is redrawn", "engine.lp.exact", "model",
              unguarded=DEFAULT_LP, is_candidate=True),
     LpRecord("shaped", "exact, and only tokens that leave the atom a right place", "engine.lp.exact", "model",
              unguarded=DEFAULT_LP, asks_tokens=True, guard=GuardSettings(retries=3, back=6, most_thrown=2.0),
              is_candidate=True),
+    *(
+        LpRecord(name, f"the group's control of several conformers: {summary}", "engine.lp.group_conformers", "model",
+                 several=True)
+        for name, summary in (
+            (CONFORMER_CONTROL, "so many, then the end; free inside"),
+            (f"{CONFORMER_CONTROL}-open", "so many, the end is not forced; free inside"),
+            (f"{CONFORMER_CONTROL}-grpo", "as in its training: only [SMILES] and padding never come"),
+        )
+    ),
 )  # fmt: skip
 LEGAL_ROWS = {(DEFAULT_LP, "qwen3"): 18, (DEFAULT_LP, "llama3"): 1_118}
 """Tokens that an LP may allow, by tokenizer, where they are few."""
@@ -221,6 +232,11 @@ def lp_record(name: str) -> LpRecord:
     if record is None:
         raise ConstraintError(f"there is no LP {shown(name)}", nearest(name, [*LPS, *ALIASES, CLEANUP]))
     return record
+
+
+def one_conformer_only(record: LpRecord) -> ConstraintError:
+    able = ", ".join(other.name for other in LPS.values() if other.several)
+    return ConstraintError(f"the LP {record.name} writes one conformer per answer", f"Use one of {able}")
 
 
 def lp_of_text(name: str) -> LpRecord:

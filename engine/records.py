@@ -337,6 +337,8 @@ class Check:
     blocks: int
     unverified_blocks: int
     conformers: int = 1  # of the answer, each of which was checked
+    passed_each: tuple[bool, ...] = ()  # by conformer; ``passed`` and ``clean`` are of all of them
+    clean_each: tuple[bool, ...] = ()
     why_not_clean: tuple[str, ...] = ()  # besides the issues: each damaged block, and the conformer that it is of
 
 
@@ -361,10 +363,22 @@ class MoleculeVerdict:
     strain_kcal: float | None = None  # None where not asked for
     strain_moved_ang: float | None = None
     strain_field: str | None = None
+    right_each: tuple[bool, ...] = ()  # by conformer: stereo and geometry
 
     def is_usable(self, clean: bool) -> bool:
         """Clean text, stereo right or none specified, geometry right; what could not be judged is not right."""
-        return clean and (self.stereo_right is True or self.stereo_sites == 0) and self.geometry_right is True
+        return clean and self.is_right
+
+    @property
+    def is_right(self) -> bool:
+        return (self.stereo_right is True or self.stereo_sites == 0) and self.geometry_right is True
+
+    def which_usable(self, clean_each: Sequence[bool]) -> tuple[bool, ...] | None:
+        """By conformer, given which of them are clean; None where not as many were judged as were checked."""
+        right = self.right_each or (self.is_right,)
+        if len(right) != len(clean_each):
+            return None
+        return tuple(clean and is_right for clean, is_right in zip(clean_each, right, strict=True))
 
 
 ReaderName = Literal["strict", "group"]
@@ -379,6 +393,6 @@ RULE_HELP = {
 }
 """What each of the three words for a text says, for every page and command that shows one."""
 RULES_HELP = " ".join(f"{word}: {meaning}." for word, meaning in RULE_HELP.items())
-_COUNTED = ("blocks", "unverified_blocks", "conformers", "why_not_clean")
+_COUNTED = ("blocks", "unverified_blocks", "why_not_clean")
 CHECK_COLUMNS = tuple(column.name for column in fields(Check) if column.name not in _COUNTED)
 """What the table ``samples`` and the JSON of ``generate`` have of a check, under the same names."""

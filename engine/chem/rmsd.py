@@ -111,6 +111,16 @@ def least_rmsd(probes: Chem.Mol, ensemble: Chem.Mol) -> float:
     return float(rmsd_matrix(probes, ensemble)[0].min(axis=1).mean())
 
 
+def differences(conformers: Sequence[Chem.Mol]) -> tuple[float, float] | None:
+    """The least and the mean RMSD over all pairs of them, atom orders free; None for fewer than two."""
+    pairs = [
+        float(ang)
+        for number, conformer in enumerate(conformers[:-1], 1)
+        for ang in rmsd_matrix(conformers[number:], conformer)[0][:, 0]
+    ]
+    return (min(pairs), sum(pairs) / len(pairs)) if pairs else None
+
+
 def superpose(probe: Chem.Mol, reference: Chem.Mol, *, probe_conf: int = -1) -> tuple[Chem.Mol, float]:
     """The probe's heavy atoms in that conformer alone, moved to where they lie best on the reference; and the RMSD."""
     moved = _heavy(Chem.Mol(probe, confId=probe.GetConformer(probe_conf).GetId()))

@@ -57,7 +57,8 @@ def judge_answer(text: str, expected: Chem.Mol | None, settings: JudgeSettings =
     """Of enriched text that should be ``expected``; where that is None, the text's own. Of several conformers each is
     judged, and the worst counts."""
     verdicts = [_judge_conformer(part, expected, settings) for part in text.split(NEXT_CONFORMER)]
-    return verdicts[0] if len(verdicts) == 1 else _worst(verdicts)
+    whole = verdicts[0] if len(verdicts) == 1 else _worst(verdicts)
+    return replace(whole, right_each=tuple(verdict.is_right for verdict in verdicts))
 
 
 def _worst(verdicts: Sequence[MoleculeVerdict]) -> MoleculeVerdict:

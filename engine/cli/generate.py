@@ -96,6 +96,8 @@ class Plan:
     top_p: float | None = cli.option(None, "overrides the preset", of=SHARE)
     min_p: float | None = cli.option(None, "overrides the preset", of=SHARE)
     generations: int = cli.option(1, "samples per molecule", "--n", "--num-generations", of=cli.most(1_000))
+    conformers: int = cli.option(1, "in one answer (lp exact, none, group-conformers)", of=cli.most(64))
+    examples: str = cli.option("", "text file: SMILES with conformers before each prompt", metavar="FILE")
     seed: int = cli.option(0, "", of=cli.most(cli.MOST_SEED, -cli.MOST_SEED))
     batch_size: int = cli.option(32, "", of=cli.most(4_096))
     limit: int | None = cli.option(None, "default: by the molecule's size", "--max-new-tokens", of=FROM_0)
@@ -117,6 +119,10 @@ class Plan:
         usual = lp_record(split_cleanup(full_name(lp))[0]).guard
         guard = replace(usual, **cli.given(GuardSettings, self) | {"checks": guard_checks(self.checks)})
         values = {"lp": full_name(lp), "form": form, "sampling": sampling, "guard": guard}
+        if self.examples:
+            from engine.text.examples import read_examples
+
+            values["examples"] = read_examples(Path(self.examples))
         return DecodePlan(**cli.given(DecodePlan, self) | values)
 
 
@@ -273,8 +279,8 @@ def generate(
         mols = conformers_of(generation, reader)
         with writing(path) as sdf_file:
             sdf_file.write(to_sdf(mols).encode())
-        unread = len(generation.samples) - len(mols)
-        failed = f", {unread} samples cannot be read, by the {reader} reader" if unread else ""
+        unread = sum(sample.check.conformers for sample in generation.samples) - len(mols)
+        failed = f", {unread} cannot be read, by the {reader} reader" if unread else ""
         cli.note(f"{path}: {len(mols)} conformers{failed}")
     written = document(generation) | {"skipped": skipped}
     if io.is_json:

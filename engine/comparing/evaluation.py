@@ -1,7 +1,7 @@
 """COV and MAT of a whole run against references, by the definitions of ``figures.coverage_metrics``, and of a baseline.
 
 Every sample of the run counts, and every molecule that the references have. The baseline is what clustered RDKit
-conformers reach, as many per molecule as the run has samples of it, over the same molecules. RMSDs are computed in
+conformers reach, as many per molecule as the run has conformers of it, over the same molecules. RMSDs are computed in
 processes and kept (``rmsd_matrices``).
 
 What this module does not know: how good the references are. Those by ETKDG, taken where none are named, are no
@@ -11,7 +11,6 @@ measurement, and the baseline is of their own distribution.
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -49,6 +48,7 @@ from engine.store.generations import conformer_texts
 from engine.store.references import ReferenceSet
 from engine.store.schema import CONFORMERS
 from engine.store.store import Store
+from engine.text.check import split_conformers
 
 PER_MOLECULE = 10
 """References by ETKDG, where none are named."""
@@ -197,7 +197,7 @@ def evaluate_run(
         figures=over_molecules([*run.molecules, *[None] * missing], request.rule),
         clustered=clustered,
         baseline=None if clustered is None else _baseline_of(clustered, run, request),
-        matrices=(*_named(names, of_run, Counter(smiles)), *[MoleculeMatrix("", np.empty((1, 0)))] * missing),
+        matrices=(*_named(names, of_run, _asked_of(store, entry)), *[MoleculeMatrix("", np.empty((1, 0)))] * missing),
     )
 
 
@@ -216,7 +216,7 @@ def is_computed(store: Store, entry: Entry, request: EvaluationRequest) -> bool:
 
 def jobs_of(store: Store, entry: Entry, request: EvaluationRequest, without: list[str]) -> Iterator[FileJob]:
     """The run's matrix of each molecule, and behind it the baseline's; molecules without references go ``without``."""
-    each = Counter(samples_of(store, entry).smiles.to_pylist())
+    each = _asked_of(store, entry)
     molecules = molecules_of(each)
     for start in range(0, len(molecules), _READ_AT_ONCE):
         chunk = molecules[start : start + _READ_AT_ONCE]
@@ -232,18 +232,26 @@ def jobs_of(store: Store, entry: Entry, request: EvaluationRequest, without: lis
                 yield baseline_job(smiles, references, each[smiles])
 
 
+def _asked_of(store: Store, entry: Entry) -> dict[str, int]:
+    """By molecule how many conformers its answers have, read or not; one each in a run that does not say."""
+    sql = """SELECT smiles, sum(greatest(coalesce(conformers, 1), 1))::INT AS conformers FROM samples
+        WHERE run_id = $run GROUP BY smiles"""
+    rows = store.table(sql, {"run": entry.id}, of=[entry.id]).to_pylist()
+    return {row["smiles"]: row["conformers"] for row in rows}
+
+
 def molecules_of(smiles: Iterable[str]) -> list[str]:
     """In an order that knows no run: of runs that share molecules, the same ones come first."""
     return sorted(smiles, key=lambda text: hashlib.sha256(text.encode("utf-8", "replace")).digest())
 
 
 def texts_of(store: Store, entry: Entry, molecules: Sequence[str]) -> dict[str, list[str]]:
-    """By molecule, the answers that may be of it."""
+    """By molecule, the conformers of answers that may be of it, each as a text."""
     parameters: dict[str, Any] = {"run": entry.id, "molecules": list(molecules)}
     texts: dict[str, list[str]] = {}
     rows = store.table(_TEXTS, parameters, of=[entry.id]).to_pylist()
     stated = conformer_texts(store, entry, [row["sample_id"] for row in rows])
     for row in rows:
         if text := stated.get(row["sample_id"]) or row["text"]:
-            texts.setdefault(row["smiles"], []).append(text)
+            texts.setdefault(row["smiles"], []).extend(split_conformers(text))
     return texts

@@ -10,7 +10,6 @@ import copy
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,24 +20,25 @@ from engine.chem.geometry import failures_of_graph
 from engine.chem.guard import MoleculeGuard
 from engine.decode.diagnosis import close_ids
 from engine.decode.guarding import AnswerGuard
-from engine.decode.plan import BackendName, DecodeOptions, Plan, Request, default_limit, requests_for
+from engine.decode.plan import BackendName, DecodeOptions, Plan, Request, requests_for
 from engine.decode.samples import Guarding, Reader, Sample, ThrownTry
 from engine.decode.scoring import Stored, forced_closes, score
 from engine.decode.shaped_rows import AnswerShape
 from engine.decode.steps import Back, Counters, Diagnosis, Event, Step, StepObserver, Stop, StopReason, Tap, phase
 from engine.decode.weighing import log_ws
-from engine.errors import ConstraintError, EnrichedError, ModelError, UnsupportedMoleculeError
-from engine.figures.words import listed
+from engine.errors import ConstraintError, DriftscopeError, ModelError, UnsupportedMoleculeError
+from engine.figures.words import counted, listed
 from engine.lp.constraint import Constraint, LpParameters, build_constraint
 from engine.lp.exact import ExactConstraint
 from engine.lp.shaped import ShapedMolecule
 from engine.lp.table import Program
-from engine.lp_records import DEFAULT_LP, GuardSettings, lp_record, split_cleanup
+from engine.lp_records import CONFORMER_CONTROL, DEFAULT_LP, GuardSettings, lp_record, split_cleanup
 from engine.models.devices import threads_of
 from engine.models.loading import LoadedModel
 from engine.records import CHECK_COLUMNS, BinFormat, Molecule, ReaderName
 from engine.text.blocks import CloseMass
-from engine.text.check import decode_with
+from engine.text.check import decode_each
+from engine.text.examples import count_conformers
 from engine.text.placeholder import fit_placeholder, reference_texts
 
 if TYPE_CHECKING:
@@ -69,7 +69,8 @@ class Generation:
         self.lp = lp_record(lp).name
         self.form = plan.form or loaded.entry.numbers
         self.placeholder = plan.placeholder or self._placeholder(molecules)
-        parameters = LpParameters(self.placeholder, self.form, plan.equal_work)
+        before = count_conformers(plan.examples)
+        parameters = LpParameters(self.placeholder, self.form, plan.equal_work, plan.conformers, before)
         self.constraint = build_constraint(self.lp, loaded.tokenizer, loaded.vocab_rows, parameters)
         self.reader = Reader(loaded.tokenizer, self.lp, self.placeholder, self.form, cleanup)
         self.backend = make_backend(loaded, self.constraint, plan.backend, compile=plan.compile)
@@ -86,7 +87,7 @@ class Generation:
         self.molecules = molecules = [written[id(molecule)] for molecule in given]
         self.numbers = list(range(len(molecules)) if numbers is None else numbers)
         self._index = {number: index for index, number in enumerate(self.numbers)}
-        limits = [self.plan.limit or default_limit(molecule.heavy_atoms) for molecule in molecules]
+        limits = [self.plan.limit_of(molecule.heavy_atoms) for molecule in molecules]
         if self.plan.equal_work:
             limits = self._equal_limits()
         with phase("template"):
@@ -99,14 +100,25 @@ class Generation:
                 limits=limits,
                 numbers=self.numbers,
                 begin=self.loaded.begin_ids if self.plan.bos else (),
+                examples=self.plan.examples,
+                must_fit=self.plan.conformers > 1 and self.plan.is_whole and self.plan.limit is None,
             )
             self.counters = Counters()
+            self._note_examples()
             if lp_record(self.lp).is_guarded:
                 self._guard()
         self.template_s = time.perf_counter() - began
         self.samples: list[Sample] = []
         self._open: dict[int, list[Step]] = {}
         self._thrown: dict[int, list[ThrownTry]] = {}
+
+    def _note_examples(self) -> None:
+        before = count_conformers(self.plan.examples)
+        if self.lp.startswith(CONFORMER_CONTROL) and before >= self.plan.conformers:
+            self.counters.notes.append(
+                f"{self.lp} counts the {counted(before, 'conformer')} of the prompt's examples too, so its target of "
+                f"{self.plan.conformers} is reached before the answer begins"
+            )
 
     def _guard(self) -> None:
         """Give each molecule's requests its guard, where one can be made."""
@@ -284,8 +296,8 @@ def conformers_of(generation: Generation, reader: ReaderName) -> list[Chem.Mol]:
     """Those that can be read."""
     mols = []
     for sample in generation.in_order():
-        with suppress(EnrichedError):
-            mols.append(decode_with(reader, sample.text, generation.form).mol)
+        each = decode_each(reader, sample.text, generation.form)
+        mols += [decoded.mol for decoded in each if not isinstance(decoded, DriftscopeError)]
     return mols
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from engine.errors import ConstraintError, nearest, shown
-from engine.lp_records import DEFAULT_LP, GuardSettings, lp_record, split_cleanup
+from engine.lp_records import DEFAULT_LP, GuardSettings, lp_record, one_conformer_only, split_cleanup
 from engine.records import Descriptors, Molecule, NumberFormat
 
 if TYPE_CHECKING:
@@ -24,6 +24,10 @@ BACKENDS: tuple[BackendName, ...] = ("fast", "hf")
 MOST_LIMIT = 100_000
 TOKENS_AROUND, TOKENS_AN_ATOM = 64, 32
 """The default limit of an answer: an atom and its block take some 25 tokens."""
+TOKENS_A_CONFORMER, MOST_TOKENS_OF_SEVERAL = 650, 5_000
+"""Max new tokens where the group asks for several conformers in one answer. Under ``exact`` none is lost at a limit, so
+there each has as many as one alone, and the sum has no bound but the model's context."""
+MOST_ASKED = 64
 _GENERATION = 32
 """Bits of a key below the generation's number: the same molecule's n-th answer is the same whatever n goes up to."""
 
@@ -109,6 +113,8 @@ class Plan:
     backend: BackendName = "fast"
     sampling: Sampling = field(default_factory=lambda: preset("qwen3"))
     generations: int = 1
+    conformers: int = 1  # of each answer
+    examples: str = ""  # what stands before each prompt: SMILES with their conformers, see ``text.examples``
     seed: int = 0
     batch_size: int = 32
     limit: int | None = None  # most tokens of an answer; None: by the molecule's size
@@ -134,10 +140,28 @@ class Plan:
         record = lp_record(split_cleanup(self.lp)[0])
         if self.form is not None:
             record.check_form(self.form)
+        if not 1 <= self.conformers <= MOST_ASKED:
+            raise ConstraintError(f"{self.conformers} conformers in one answer", f"Ask for 1 to {MOST_ASKED}")
+        if self.conformers > 1 and not record.several:
+            raise one_conformer_only(record)
 
     @property
     def guard_settings(self) -> GuardSettings:
         return self.guard or lp_record(split_cleanup(self.lp)[0]).guard
+
+    def limit_of(self, heavy_atoms: int) -> int:
+        """Most tokens of an answer for such a molecule."""
+        if self.limit is not None:
+            return self.limit
+        one = default_limit(heavy_atoms)
+        if self.conformers == 1 or self.is_whole:
+            return one * self.conformers
+        return max(one, min(TOKENS_A_CONFORMER * self.conformers, MOST_TOKENS_OF_SEVERAL))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the LP sees to it that every conformer of an answer is whole, if the limit lets it."""
+        return lp_record(split_cleanup(self.lp)[0]).name == DEFAULT_LP
 
     def descriptors_of(self, model: Descriptors) -> Descriptors:
         """How the text's descriptors are written; ``model`` is how the model learnt them."""
@@ -171,10 +195,13 @@ def requests_for(
     limits: Sequence[int] | None = None,
     numbers: Sequence[int] | None = None,
     begin: Sequence[int] = (),
+    examples: str = "",
+    must_fit: bool = False,
 ) -> list[Request]:
     """``generations`` requests a molecule, one molecule after the other; ``positions`` is the model's context.
 
-    Prompts begin with ``begin``. ``numbers`` are the molecules' indices in a longer list, which name their samples and
+    Prompts begin with ``begin`` and ``examples``. A limit that the context has no room for is cut, or an error where it
+    ``must_fit``. ``numbers`` are the molecules' indices in a longer list, which name their samples and
     key their draws. The same ``Molecule`` may be in the list many times, and is compiled once.
     """
     from engine.chem.enriched import prompt_of  # here: rdkit is slow to import, and who only plans needs none
@@ -184,7 +211,7 @@ def requests_for(
     for index, molecule in enumerate(molecules):
         number = index if numbers is None else numbers[index]
         if id(molecule) not in compiled:
-            written = (*begin, *tokenizer.encode(prompt_of(molecule.smiles)))
+            written = (*begin, *tokenizer.encode(examples + prompt_of(molecule.smiles)))
             compiled[id(molecule)] = written, constraint.compile(molecule)
         prompt, program = compiled[id(molecule)]
         if len(prompt) >= positions:
@@ -192,7 +219,14 @@ def requests_for(
                 f"the prompt of {shown(molecule.smiles)} has {len(prompt):,} tokens, the model's context {positions:,}",
                 "Leave this molecule out, or take a model with a longer context",
             )
-        limit = min(default_limit(molecule.heavy_atoms) if limits is None else limits[index], positions - len(prompt))
+        limit = default_limit(molecule.heavy_atoms) if limits is None else limits[index]
+        if must_fit and limit > positions - len(prompt):
+            raise ConstraintError(
+                f"the conformers of {shown(molecule.smiles)} may take {limit:,} tokens behind a prompt of "
+                f"{len(prompt):,}, the model's context is {positions:,}",
+                "Ask for fewer conformers or examples, or set --max-new-tokens",
+            )
+        limit = min(limit, positions - len(prompt))
         requests += [
             Request(number * generations + generation, number | generation << _GENERATION, prompt, program, limit)
             for generation in range(generations)

@@ -12,6 +12,7 @@ import math
 import pickle
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from engine.chem.conformers import reference_conformers
 from engine.chem.enriched import decode, misread_ang
 from engine.chem.frame import AS_WRITTEN, add_conformer
 from engine.chem.rdkit_log import captured_log
+from engine.chem.rmsd import differences
 from engine.chem.smiles import parse_written
 from engine.chem.structure_files import to_sdf
 from engine.errors import DriftscopeError
@@ -32,7 +34,7 @@ from engine.store.generations import conformer_texts
 from engine.store.schema import BLOCKS
 from engine.store.store import Store
 from engine.text.blocks import READ_FORMAT, SOUND
-from engine.text.check import answer_of, decode_with
+from engine.text.check import answer_of, decode_each, decode_with
 from engine.user_files import writing
 
 Row = Mapping[str, Any]
@@ -120,7 +122,8 @@ def _partial(reason: str, blocks: Sequence[Row], molecule: Molecule) -> Shape:
 def conformers_of(
     store: Store, run_id: str, sample_ids: Sequence[int] | None = None, reader: ReaderName = "strict"
 ) -> tuple[list[tuple[str, Chem.Mol]], list[dict[str, Any]]]:
-    """A run's named molecules and their properties, by sample; texts that the reader refuses are left out."""
+    """A run's named molecules and their properties, by sample, and where an answer has several conformers each of them,
+    named ``sample/conformer``; texts that the reader refuses are left out."""
     rows = store.rows(
         f"""SELECT text, {", ".join(PROPERTIES)} FROM samples
         WHERE run_id = $run AND ($ids IS NULL OR list_contains($ids, sample_id)) ORDER BY sample_id""",
@@ -129,23 +132,34 @@ def conformers_of(
     mols, properties = [], []
     for row, mol in _read(store, store.entry(run_id), rows, reader):
         if not isinstance(mol, str):
-            mols.append((f"{run_id} #{row['sample_id']}", mol))
-            properties.append({name: row[name] for name in PROPERTIES if row[name] is not None})
+            number = f"/{row['conformer']}" if row["conformer"] else ""
+            mols.append((f"{run_id} #{row['sample_id']}{number}", mol))
+            properties.append({name: row[name] for name in ("conformer", *PROPERTIES) if row[name] is not None})
     return mols, properties
 
 
+def difference_columns(mols: Sequence[Chem.Mol]) -> dict[str, float]:
+    """Columns of a sample: how far the conformers of its answer, of one molecule, are from one another."""
+    with suppress(DriftscopeError):
+        if (least_and_mean := differences(mols)) is not None:
+            return dict(zip(("differ_least_ang", "differ_mean_ang"), least_and_mean, strict=True))
+    return {}
+
+
 def _read(store: Store, entry: Entry, rows: Iterable[Row], reader: ReaderName) -> Iterator[tuple[Row, Chem.Mol | str]]:
-    """Each sample with what the reader makes of it, or why it refuses it."""
+    """Each conformer of each sample as the reader takes it, or why it refuses it; ``conformer`` is its number where
+    there are several, else None."""
     stated = conformer_texts(store, entry, reader=reader)
     for row in rows:
-        try:
-            mol = decode_with(reader, stated.get(row["sample_id"]) or row["text"] or "").mol
-        except DriftscopeError as error:
-            yield row, error.what
-            continue
-        if row["sample_id"] in stated:  # a text of ours, for numbers that no encoder has truncated
-            mol.ClearProp(AS_WRITTEN)
-        yield row, mol
+        each = decode_each(reader, stated.get(row["sample_id"]) or row["text"] or "")
+        for number, decoded in enumerate(each, 1):
+            of_it = {**row, "conformer": number if len(each) > 1 else None}
+            if isinstance(decoded, DriftscopeError):
+                yield of_it, decoded.what
+                continue
+            if row["sample_id"] in stated:  # a text of ours, for numbers that no encoder has truncated
+                decoded.mol.ClearProp(AS_WRITTEN)
+            yield of_it, decoded.mol
 
 
 @computed_once(64)
@@ -162,7 +176,7 @@ def why_no_conformers(store: Store, entry: Entry, reader: ReaderName = "strict")
 
 
 def write_conformers(store: Store, run_id: str, path: Path, reader: ReaderName, *, is_pickle: bool) -> int:
-    """Of each sample that the reader takes, as SDF or as the group's evaluation reads them, ``generations.pickle``;
+    """Of each conformer that the reader takes, as SDF or as the group's evaluation reads them, ``generations.pickle``;
     returns how many. A pickle is ``{smiles: [Mol, ...]}`` by the SMILES that was asked for."""
     mols, properties = conformers_of(store, run_id, reader=reader)
     by_smiles: dict[str, list[Chem.Mol]] = {}

@@ -11,7 +11,9 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
-from engine.chem.enriched import as_decimals
+from rdkit import Chem
+
+from engine.chem.enriched import CLOSE_TAG, NEXT_CONFORMER, OPEN_TAG, as_decimals
 from engine.chem.geometry import judged_with
 from engine.chem.judges import LIMIT_S, JudgeTask, judged
 from engine.chem.other_forms import OTHER_WORDS, other_form
@@ -19,6 +21,7 @@ from engine.chem.pools import without_stereo
 from engine.chem.smiles import parse_smiles
 from engine.chem.verdict import CRASH, LOADED, PLAIN, TIME, WITH_STRAIN, JudgeSettings, strain_per_atom
 from engine.errors import DriftscopeError, StoreError
+from engine.inspection.conformers import difference_columns
 from engine.records import BinFormat, FailedCheck, MoleculeVerdict, NumberFormat
 from engine.store.entries import Entry, without_samples
 from engine.store.generations import conformer_texts
@@ -27,7 +30,7 @@ from engine.store.schema import SAMPLES
 from engine.store.staging import rewrite_run
 from engine.store.store import Store
 from engine.text.blocks import READ_FORMAT
-from engine.text.check import NOT_PARSED, check_sample, extract_smiles, find_answer
+from engine.text.check import NOT_PARSED, check_sample, conformers_of_graph, extract_smiles, find_answer
 
 Row = dict[str, Any]
 OF_SAMPLE = (
@@ -92,7 +95,9 @@ def judge_run(
             verdicts[task.key] = replace(verdict, **kept)
             progress(len(verdicts), len(rows))
     for key, row in enumerate(rows):
-        row |= verdict_row(row["clean"], verdicts[key])
+        row |= verdict_row(row["clean"], verdicts[key], row["clean_each"])
+        if len(mols := _of_molecule(texts[key], row["smiles"])) > 1:
+            row |= difference_columns(mols)
     columns: dict[str, Any] = run_columns(verdict_sums(rows))
     if any(row["clean"] is None for row in rows):
         del columns["usable"]  # without their texts
@@ -117,6 +122,15 @@ def _asked_of(row: Row) -> str:
     """Where no SMILES was written with a conformer, its graph: the stereo was read from the same coordinates."""
     is_own_graph = row["text"] is None and row["parsed"] and row["same_graph"] is None
     return without_stereo(row["smiles"]) if is_own_graph else row["smiles"] or ""
+
+
+def _of_molecule(judged_text: str, smiles: str | None) -> list[Chem.Mol]:
+    """Of an answer of several conformers, those of the molecule that was asked for."""
+    with suppress(DriftscopeError):
+        if NEXT_CONFORMER in judged_text:
+            each = conformers_of_graph(f"{OPEN_TAG}{judged_text}{CLOSE_TAG}", parse_smiles(smiles or "").mol)
+            return [mol for mol in each if mol is not None]
+    return []
 
 
 def _not_finished(rows: Iterable[Row]) -> Iterator[str]:
@@ -148,12 +162,13 @@ def judge_text(
             molecule = parse_smiles(answer.prompted or extract_smiles(answer.conformers[0], form))
     other = None if isinstance(form, BinFormat) else other_form(answer.conformers[0])
     rules: Row = dict.fromkeys(OF_TEXT, False) | {"issues": (OTHER_WORDS[other] if other else NOT_PARSED,)}
-    rules |= {"conformers": len(answer.bodies), "why_not_clean": ()}
+    rules |= {"conformers": len(answer.bodies), "why_not_clean": (), "clean_each": None}
     about: Row = {"smiles": None, "heavy_atoms": None}
     if molecule is not None:
         check = check_sample(text, molecule, form=form)
-        rules = {name: getattr(check, name) for name in (*OF_TEXT, "issues", "conformers", "why_not_clean")}
+        names = (*OF_TEXT, "issues", "conformers", "why_not_clean", "clean_each")
+        rules = {name: getattr(check, name) for name in names}
         about = {"smiles": molecule.smiles, "heavy_atoms": molecule.heavy_atoms}
     task = JudgeTask(0, as_decimals(answer.judged, form, keep=True), about["smiles"] or "")
     ((_, verdict),) = judged([task], settings, workers=1, limit_s=limit_s)
-    return about | rules | verdict_row(rules["clean"], verdict)
+    return about | rules | verdict_row(rules["clean"], verdict, rules["clean_each"])

@@ -193,4 +193,8 @@ def _merged(row: Row, blocks: list[Row], counted: Row, counted_blocks: list[Row]
             failed=(),
         )
         sample["usable"] = verdict.is_usable(sample["clean"])
+        if len(sample["clean_each"]) == 1:
+            sample["usable_each"] = [sample["usable"]]
+        elif list(sample["clean_each"]) != row["clean_each"]:
+            sample["usable_each"] = None  # which conformers are right in space is not stored
     return sample, counted_blocks

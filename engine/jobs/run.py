@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rdkit import Chem
 
-from engine.chem.enriched import as_decimals
+from engine.chem.enriched import as_decimals, prompt_of
 from engine.chem.geometry import judged_with
 from engine.chem.judges import JudgePool, JudgeTask
 from engine.chem.molecule_files import MoleculeList, heavy_atoms_of, smiles_of
@@ -30,12 +30,11 @@ from engine.chem.smiles import parse_written
 from engine.decode.body import Body
 from engine.decode.diagnosis import close_ids
 from engine.decode.generation import FITTED_MOLECULES, Generation
-from engine.decode.plan import default_limit
 from engine.decode.samples import Sample
 from engine.decode.scoring import Scored, score
 from engine.decode.steps import Event, StepObserver, Stop, Tap
 from engine.errors import DriftscopeError, RunError
-from engine.inspection.conformers import references_of
+from engine.inspection.conformers import difference_columns, references_of
 from engine.inspection.recount import recount_run
 from engine.jobs.plan import RunPlan, new_run_id, sampling_name
 from engine.jobs.progress import PartProgress
@@ -53,7 +52,8 @@ from engine.store.schema import RUN, SAMPLES, STEPS, TRIES
 from engine.store.staging import Group, Staging, sweep, totals
 from engine.store.store import Store
 from engine.text.blocks import RULES, SOUND
-from engine.text.check import decode_with, find_answer
+from engine.text.check import conformers_of_graph, find_answer
+from engine.text.examples import count_examples
 from engine.text.generated import mode_of
 from engine.user_files import open_regular
 
@@ -122,7 +122,7 @@ class RunState:
         self.groups = plan.groups(heavy_atoms)
         self.notes: list[str] = []
         self.finished: list[Group] = []  # the groups that are known to be written
-        self._limits = list(map(default_limit, heavy_atoms))
+        self._limits = list(map(plan.plan.limit_of, heavy_atoms))
         self._expected = plan.plan.generations * sum(self._limits)
         self._sums: Counter[str] = Counter()  # of the finished groups
         self._unknown: set[str] = set()  # sums that a group of an earlier version lacks
@@ -339,13 +339,14 @@ class GroupWork:
             verdicts |= {task.key: verdict for task, verdict in self.judges.verdicts(wait=True, most_s=WAIT_S)}
         stored, blocks, steps = list[sample_rows.Row](), list[sample_rows.Row](), list[sample_rows.Row]()
         thrown: list[tuple[Any, ...]] = []
+        examples = generation.plan.examples
         for sample in self.judged:
             self.go_on()
             number, molecule = sample.sample_id, generation.molecule_of(sample.sample_id)
             more = {"heavy_atoms": molecule.heavy_atoms, "decode_s": self._seconds.get(number)}
-            if self.plan.rmsd and sample.check.same_graph:
-                more["rmsd_ang"] = self._rmsd_ang(molecule, sample)
-            stored.append(sample_rows.written_row(sample, verdicts.get(number), **more))
+            more |= self._distances(molecule, sample)
+            before = f"{examples}{prompt_of(molecule.smiles)}" if examples else ""
+            stored.append(sample_rows.written_row(sample, verdicts.get(number), before, **more))
             blocks += sample_rows.block_rows(number, sample.blocks)
             self.on_judged(len(stored))
             if number >= self.plan.keep_steps:
@@ -367,15 +368,28 @@ class GroupWork:
         sums["judging_s"] = generation.template_s + time.perf_counter() - self._began - wall_s
         return tables, sums
 
-    def _rmsd_ang(self, molecule: Molecule, sample: Sample) -> float | None:
-        """To the nearest reference; None where there is none, or a block of the text has no coordinates."""
+    def _distances(self, molecule: Molecule, sample: Sample) -> dict[str, Any]:
+        """Columns of a sample: RMSD of its conformers to the nearest reference, and to one another."""
+        if not self.plan.rmsd and sample.check.conformers == 1:
+            return {}
+        each = conformers_of_graph(sample.text, molecule.mol, self.generation.form)
+        columns: dict[str, Any] = {}
+        if self.plan.rmsd:
+            rmsds = [None if mol is None else self._rmsd_ang(molecule, mol) for mol in each]
+            known = [ang for ang in rmsds if ang is not None]
+            columns["rmsd_ang"] = sum(known) / len(known) if known else None
+            columns["rmsd_each"] = rmsds if len(rmsds) > 1 else None
+        return columns | difference_columns([mol for mol in each if mol is not None])
+
+    def _rmsd_ang(self, molecule: Molecule, mol: Chem.Mol) -> float | None:
+        """To the nearest reference; None where there is none."""
         if molecule.smiles not in self._made:
             inputs = molecule.smiles, self.plan.rmsd, self.reference_s
             made = references_of(*inputs) if self.references is None else self.references.conformers(molecule.smiles)
             self._made[molecule.smiles] = None if isinstance(made, str) else made
         if (references := self._made[molecule.smiles]) is not None:
             with suppress(DriftscopeError):
-                return float(least_rmsd(decode_with("strict", self._stated(sample)).mol, references))
+                return float(least_rmsd(mol, references))
         return None
 
     def _stated(self, sample: Sample) -> str:
@@ -437,6 +451,8 @@ def _first_row(run_id: str, loaded: LoadedModel, molecules: int, listed: int, pl
         **{name: getattr(options, name) for name in ("backend", "seed", "batch_size", "equal_work")},
         "generations": options.generations if molecules == listed else None,
         "most_tokens": options.limit,
+        "conformers_asked": options.conformers if options.conformers > 1 else None,
+        "examples": count_examples(options.examples) or None,
         "guard": json.dumps(asdict(options.guard_settings)) if stored_lp(options.lp).is_guarded else None,
         "device": None if loaded.device.type == "meta" else _device_name(loaded),
         "threads": None if loaded.device.type == "meta" else threads_of(loaded.device),

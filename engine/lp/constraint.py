@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from engine.errors import ConstraintError
 from engine.lp.table import Automaton, Program
-from engine.lp_records import lp_record
+from engine.lp_records import lp_record, one_conformer_only
 from engine.records import TRIMMED4, NumberFormat
 
 if TYPE_CHECKING:
@@ -53,11 +53,14 @@ class LpParameters:
     """What a user may choose. An empty placeholder means the LP's own.
 
     ``never_end`` takes the end token from ``none``, whose texts then stop at their limits: work of equal length.
+    ``conformers`` are those of one answer, ``conformers_before`` those of the prompt's examples.
     """
 
     placeholder: str = ""
     form: NumberFormat = TRIMMED4
     never_end: bool = False
+    conformers: int = 1
+    conformers_before: int = 0
 
 
 def build_constraint(
@@ -68,6 +71,8 @@ def build_constraint(
     if chosen.placeholder and not record.placeholder:
         raise ConstraintError(f"the LP {record.name} has no placeholder", "Leave --placeholder out")
     record.check_form(chosen.form)
+    if chosen.conformers > 1 and not record.several:
+        raise one_conformer_only(record)
     build: Callable[..., Constraint] = import_module(record.module).build
     chosen = replace(chosen, placeholder=chosen.placeholder or record.placeholder_of(chosen.form))
     return build(record.name, tokenizer, vocab_rows, chosen)

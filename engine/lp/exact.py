@@ -9,6 +9,7 @@ re-tokenises to the very ids that were sampled.
 from __future__ import annotations
 
 import functools
+from itertools import pairwise
 
 from engine.chem.enriched import changed_carbon, segments_of
 from engine.errors import ConstraintError, shown
@@ -21,15 +22,18 @@ from engine.text.tokenizers import TextTokenizer, number_ids
 
 
 def build(name: str, tokenizer: TextTokenizer, vocab_rows: int, parameters: LpParameters) -> ExactConstraint:
-    return ExactConstraint(tokenizer, parameters.form, vocab_rows, name)
+    return ExactConstraint(tokenizer, parameters.form, vocab_rows, name, parameters.conformers)
 
 
 class ExactConstraint:
     """Compiles molecules for one tokenizer and one number format."""
 
-    def __init__(self, tokenizer: TextTokenizer, form: NumberFormat, vocab_rows: int, name: str = "exact") -> None:
-        """``name``: of an LP that allows the same texts."""
+    def __init__(
+        self, tokenizer: TextTokenizer, form: NumberFormat, vocab_rows: int, name: str = "exact", conformers: int = 1
+    ) -> None:
+        """``name``: of an LP that allows the same texts. ``conformers``: of each answer, every one of them whole."""
         self.name, self.form, self.tokenizer, self._end = name, form, tokenizer, end_of(tokenizer)
+        self.conformers = conformers
         self.numbers: Numbers | BinNumbers
         if isinstance(form, BinFormat):
             self.numbers = bin_numbers(tokenizer, form, vocab_rows)
@@ -39,17 +43,25 @@ class ExactConstraint:
         self._segment = functools.lru_cache(maxsize=65_536)(self._tokenised)
 
     def compile(self, molecule: Molecule) -> Program:
-        """The molecule's program, from ``[CONFORMER]`` to the end token."""
+        """The molecule's program, from ``[CONFORMER]`` to the end token. Blocks count on from conformer to conformer:
+        their tags are tokens of their own, so that each is cut like the first."""
         cells = Cells()
         if changed_carbon(molecule):
             raise ConstraintError(
                 f"the descriptors of {shown(molecule.smiles)} with hydrogens are those of another molecule",
                 "Use plain descriptors for this molecule",
             )
+        for number in range(self.conformers):
+            self._write_conformer(cells, molecule, number * molecule.atoms)
+        cells.force([self._end])
+        return cells.program()
+
+    def _write_conformer(self, cells: Cells, molecule: Molecule, first: int) -> None:
+        """``first``: the number of its first block."""
         *opening, closing = segments_of(molecule.smiles, molecule.descriptors, self.form)
-        for block, text in enumerate(opening):
+        for block, (text, following) in enumerate(pairwise([*opening, closing]), first):
             plain, signed = self._segment(text)
-            rest = plain if block == 0 else plain[1:]  # the closing token was the cell before
+            rest = plain if block == first else plain[1:]  # the closing token was the cell before
             if isinstance(self.numbers, BinNumbers):
                 cells.force(rest, block)
                 entry, sign = 0, NO_ID
@@ -60,10 +72,8 @@ class ExactConstraint:
                 cells.force(rest[:-1], block)
                 cells.choose(self.numbers.starts[BRANCH], block, (plain[-1], signed[-1]))
                 entry, sign = KEEP, NO_ID
-            following = opening[block + 1] if block + 1 < len(opening) else closing
             cells.choose(entry, block, (self._segment(following)[0][0], sign))
-        cells.force([*self._segment(closing)[0][1:], self._end])
-        return cells.program()
+        cells.force(self._segment(closing)[0][1:])
 
     def _tokenised(self, text: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The segment before a plain number and before a minus sign: one token more, or another last one."""

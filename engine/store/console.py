@@ -24,6 +24,7 @@ import pyarrow.dataset as ds
 from engine.errors import SqlError, nearest, one_line, shown
 from engine.sandbox import MB, Answer, Sandbox, SandboxError
 from engine.sandbox import Limits as SandboxLimits
+from engine.store.columns import with_former
 
 MOST_CHARACTERS = 100_000
 SETTINGS = "SET python_enable_replacements = false; SET temp_directory = ''; SET TimeZone = 'UTC'"
@@ -35,7 +36,7 @@ times), they come out wrong (a large UHUGEINT negative, lists of bare NULLs). An
 ROWS_PER_BATCH = 1024
 VALUE, LIST = 24, 64  # bytes of a value in Python, and of a list or struct besides what is in it
 _PREFIX = re.compile(r"[A-Z][A-Za-z/ -]* Error: ")
-_UNREADABLE = re.compile(r"reading the stream registered as '(.*?)' failed(?:[^']* '(/.*?)')?")
+_UNREADABLE = re.compile(r"reading the stream registered as '_?(.*?)' failed(?:[^']* '(/.*?)')?")
 _SETTING_ADVICE = re.compile(r"[,.]? (?:or|Use) \"?SET .*")  # SET is not allowed here
 MOST_TEXT = 2_000
 
@@ -154,7 +155,12 @@ def opened(tables: Mapping[str, Any], limits: Limits) -> duckdb.DuckDBPyConnecti
         if isinstance(table, ds.FileSystemDataset):
             of = table.partition_expression
             table = _FileDataset(list(table.get_fragments()), table.schema, table.format, table.filesystem, of)
-        database.register(name, table)
+        rows = with_former(table.schema)
+        if rows == "*":
+            database.register(name, table)
+            continue
+        database.register(f"_{name}", table)
+        database.execute(f'CREATE VIEW "{name}" AS SELECT {rows} FROM "_{name}"')
     database.execute(LAST_SETTINGS)
     return database
 

@@ -18,6 +18,7 @@ from engine.decode.samples import Guarding, Sample, ThrownTry
 from engine.decode.steps import Diagnosis, Shaping
 from engine.records import Block, Check, MoleculeVerdict
 from engine.store.columns import Table
+from engine.store.reports import BEFORE
 from engine.store.schema import BLOCKS, SAMPLES, STEPS, TRIES
 from engine.text.align import AlignedToken
 from engine.text.blocks import SOUND, has_letter, has_nonnumeric
@@ -42,11 +43,15 @@ def sample_row(check: Check, blocks: Sequence[Block], extra: Mapping[str, Any], 
     }
 
 
-def written_row(sample: Sample, verdict: MoleculeVerdict | None = None, **more: Any) -> Row:
-    """The row of what was written here. Its ``text`` is checked; its blocks speak of what was written."""
+def written_row(sample: Sample, verdict: MoleculeVerdict | None = None, before: str = "", **more: Any) -> Row:
+    """The row of what was written here. Its ``text`` is checked; its blocks speak of what was written. ``before``: all
+    that it was asked with, where that is not the usual prompt."""
     extra = {} if sample.raw_text == sample.text else {"raw_text": sample.raw_text}
-    row = _columns(sample, SAMPLES) | _guarding_row(sample.guarding) | verdict_row(sample.check.clean, verdict) | more
-    return sample_row(sample.check, sample.blocks, extra, row)
+    extra |= {BEFORE: before} if before else {}
+    check = sample.check
+    verdicts = verdict_row(check.clean, verdict, check.clean_each)
+    row = _columns(sample, SAMPLES) | _guarding_row(sample.guarding) | verdicts | more
+    return sample_row(check, sample.blocks, extra, row)
 
 
 def block_rows(sample_id: int, blocks: Iterable[Block], **unknown: None) -> list[Row]:
@@ -104,6 +109,7 @@ def sums_of(samples: Sequence[Row], blocks: Sequence[Row]) -> dict[str, float]:
         "samples": len(samples),
         "passes": _sum(samples, "passed"),
         **{name: _sum(samples, name) for name in ("decodes", "clean", "blocks", "bad_blocks", "cut_blocks")},
+        **_conformer_sums(samples),
         "junk_letters": sum(has_letter(block["text"]) for block in blocks),
         "junk_nonnumeric": sum(has_nonnumeric(block["text"]) for block in blocks),
         "unverified_blocks": sum("unverified" in block["kinds"] for block in blocks),
@@ -118,6 +124,16 @@ def sums_of(samples: Sequence[Row], blocks: Sequence[Row]) -> dict[str, float]:
     if all(row.get("token_ids") is not None for row in samples):
         sums |= {name: _sum(samples, name) for name in ("tokens", "forced_tokens")}
     return sums | _guard_sums(samples) | verdict_sums(samples)
+
+
+def _conformer_sums(samples: Sequence[Row]) -> dict[str, float]:
+    """Nothing where a row of an earlier version does not say how many it has."""
+    if any(row.get("conformers") is None for row in samples):
+        return {}
+    sums: dict[str, float] = {"conformers": _sum(samples, "conformers")}
+    for name in ("passed", "clean"):
+        sums[f"{name}_conformers"] = sum(sum(row[f"{name}_each"]) for row in samples)
+    return sums
 
 
 def _guard_sums(samples: Iterable[Row]) -> dict[str, float]:
@@ -141,6 +157,8 @@ def verdict_sums(samples: Iterable[Row]) -> dict[str, float]:
         sums[name.replace("right", "judged")] = sum(row[name] is not None for row in judged)
     for name in ("stereo_sites", "stereo_sites_right", "stereo_right", "geometry_right", "usable"):
         sums[name] = _sum(judged, name)
+    if each := [row["usable_each"] for row in judged if row.get("usable_each") is not None]:
+        sums |= {"judged_conformers": sum(map(len, each)), "usable_conformers": sum(map(sum, each))}
     if strains := _measured(row["strain_kcal"] for row in judged if row["geometry_right"]):
         sums |= {"strain_samples": len(strains), "strain_sum_kcal": math.fsum(strains)}
     return sums
@@ -163,12 +181,17 @@ def _measured(values: Iterable[float | None]) -> list[float]:
     return [value for value in values if value is not None and abs(value) < MOST_MEASURED]
 
 
-def verdict_row(clean: bool | None, verdict: MoleculeVerdict | None) -> dict[str, Any]:
-    """Columns of ``samples``; all null without a verdict."""
+def verdict_row(
+    clean: bool | None, verdict: MoleculeVerdict | None, clean_each: Sequence[bool] | None = None
+) -> dict[str, Any]:
+    """Columns of ``samples``; all null without a verdict. ``clean_each``: by conformer; None where there is one."""
     if verdict is None:
         return {}
-    usable = None if clean is None else verdict.is_usable(clean)
-    return _columns(verdict, SAMPLES) | {"failed": list(map(asdict, verdict.failed)), "usable": usable}
+    usable = each = None
+    if clean is not None:
+        usable, each = verdict.is_usable(clean), verdict.which_usable(clean_each or (clean,))
+    more = {"failed": list(map(asdict, verdict.failed)), "usable": usable, "usable_each": each}
+    return _columns(verdict, SAMPLES) | more
 
 
 def _guarding_row(guarding: Guarding | None) -> dict[str, Any]:

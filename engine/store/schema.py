@@ -34,6 +34,8 @@ RUNS = table(
     ("min_p", "real", "0: all"),
     ("seed", "whole", "keys every draw, with the sample and the position"),
     ("generations", "whole", "answers for each molecule; null where these differ"),
+    ("conformers_asked", "whole", "of each answer; null: one, or not known"),
+    ("examples", "whole", "molecules with their conformers before the SMILES of each prompt; null: none, or not known"),
     ("most_tokens", "whole", "the limit of an answer; null: by the molecule's size"),
     ("equal_work", "flag", "each answer as long as the exact LP's"),
     ("device", "text", "cpu, cuda:0 and its name; all of them where several wrote it"),
@@ -47,6 +49,11 @@ RUNS = table(
     ("passes", "whole", "samples without an issue, by the reports' rule: junk may pass"),
     ("decodes", "whole", "samples that the group's reader takes whole, junk or not: the rule of its runner since v3.9"),
     ("clean", "whole", "samples that passed, with every block exact or unverified"),
+    ("conformers", "whole", "of all samples; where there are several in one, each counts in the next three"),
+    ("passed_conformers", "whole", "those without an issue"),
+    ("clean_conformers", "whole", "those that are clean; of passes and clean above a sample counts if all of its are"),
+    ("judged_conformers", "whole", "those with a verdict"),
+    ("usable_conformers", "whole", "those of them that are clean, with stereo and geometry right"),
     (
         "reported_passes",
         "whole",
@@ -117,9 +124,12 @@ SAMPLES = table(
     ("token_ids", "ids", "as written; null where only text is known"),
     ("forced", "flags", "for each token, whether the LP left no choice"),
     ("stop_reason", "text", "end, length, time, cancelled, empty_mask, desync"),
+    ("conformers", "small", "of the answer; null where the text is not known, and in older runs"),
     ("passed", "flag", "by the reports' rule: no issue; junk may pass; null where the text is not known"),
     ("decodes", "flag", "by the rule of the group's runner since v3.9: its reader takes every block, junk or not"),
     ("clean", "flag", "passed, and every block exact or unverified; null where the text is not known"),
+    ("passed_each", "flags", "of each of its conformers; passed and clean are of all of them"),
+    ("clean_each", "flags", "the same for clean"),
     ("issues", "texts", "the reports' issues, in their words"),
     ("parsed", "flag", "the text without its blocks is a SMILES"),
     ("parse_error", "text", "why not"),
@@ -156,6 +166,7 @@ SAMPLES = table(
     ("stereo_right", "flag", "all of them; null where there is none, or it was not judged"),
     ("geometry_right", "flag", "no check of geometry failed; null where not all could be made"),
     ("usable", "flag", "clean, stereo right or none specified, geometry right; null where not judged"),
+    ("usable_each", "flags", "of each conformer; null where not judged"),
     ("failed", "failures", "checks of the molecule that failed, at which atoms of its text"),
     (
         "strain_kcal",
@@ -164,7 +175,14 @@ SAMPLES = table(
     ),
     ("strain_moved_ang", "real", "how far heavy atoms move when it relaxes, RMSD"),
     ("strain_field", "text", "MMFF94, UFF where that has no parameters, or GFN2-xTB"),
-    ("rmsd_ang", "real", "heavy atoms, against the nearest of some reference conformers; null where not asked for"),
+    (
+        "rmsd_ang",
+        "real",
+        "heavy atoms, against the nearest of some reference conformers; mean over its conformers; null: not asked for",
+    ),
+    ("rmsd_each", "reals", "the same of each conformer, where there are several; null: cannot be read"),
+    ("differ_least_ang", "real", "least RMSD between two of its conformers, heavy atoms; asked for with rmsd_ang"),
+    ("differ_mean_ang", "real", "the mean over all pairs of them"),
     ("extra", "text", "JSON: what a report file said beyond these columns"),
     order=("sample_id",),
 )
@@ -175,6 +193,7 @@ BLOCKS = table(
     "blocks",
     *OF_SAMPLE,
     ("block", "small", "counts a sample's blocks from 0", True),
+    ("conformer", "small", "of the answer, from 1; 0: behind a further prompt in it, and in older runs"),
     ("atom", "small", "of the molecule's text, from 0"),
     ("element", "text", "its element"),
     ("text", "text", "between < and >, as written"),
@@ -190,6 +209,7 @@ BLOCKS = table(
     ("continued_text", "text", "how the model would have gone on: an estimate; null where not asked for"),
     order=("sample_id", "block"),
     unbounded="x y z",
+    former={"conformer": 0},
 )
 
 STEPS = table(
@@ -202,6 +222,7 @@ STEPS = table(
     ("forced", "flag", "the LP left no choice"),
     ("template_id", "small", "the token that the template has here; null behind its end, or without one"),
     ("block", "small", "of the constraint, -1 outside"),
+    ("conformer", "small", "of the answer, from 1; 0 in older runs"),
     ("rule", "text", "which rule allowed or forced it"),
     ("p_raw", "real", "its probability before the LP"),
     ("p_lp", "real", "and among the tokens that the LP allows"),
@@ -216,6 +237,7 @@ STEPS = table(
     ("ln_share", "real", "under shaped: log of the share of ln_mass that leaves a right place; null: not asked"),
     ("struck", "ids", "under shaped: the likely tokens that were struck, since they leave none"),
     order=("sample_id", "pos"),
+    former={"conformer": 0},
     unbounded="ln_p ln_p_tempered ln_mass ln_q ln_share",
 )
 
@@ -510,7 +532,8 @@ TRACE = Kind("traces", "trace_id", "trace", "trace.json", TRACES, _OF_TRACE)
 _PARTS = (REFERENCE_CONFORMERS, REFERENCE_OMISSIONS)
 REFERENCES = Kind("references", "reference_set", "set of references", "references.json", REFERENCE_SETS, _PARTS)
 COUNTED_IN_TEXTS = (
-    "passes decodes clean blocks junk_letters junk_nonnumeric bad_blocks cut_blocks unverified_blocks misread_blocks"
+    "passes decodes clean blocks junk_letters junk_nonnumeric bad_blocks cut_blocks unverified_blocks misread_blocks "
+    "conformers passed_conformers clean_conformers"
 ).split()
 """Columns of a run that count something in every text of it; an earlier version had some of them only."""
 

@@ -1,7 +1,8 @@
 """DuckDB over a store's files, in memory: a view for each table, whatever the schema version of its files.
 
 The views name every file, which is ten times as fast as filtering folders. Columns that tables of older versions lack
-are null. Damage shows only when a file is read, so ``engine.store.store`` handles it.
+are null, or what the schema says of them (``former``). Damage shows only when a file is read, so
+``engine.store.store`` handles it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.fs
 
-from engine.store.columns import Kind, Table
+from engine.store.columns import Kind, Table, with_former
 from engine.store.entries import Entry
 
 SETTINGS = {
@@ -65,7 +66,8 @@ def _view(connection: duckdb.DuckDBPyConnection, table: Table, entries: Sequence
         paths = [entry.path(table.name).replace("'", "''") for entry in entries if entry.version == version]
         names = "', '".join(PATTERN.sub(r"[\g<0>]", path) for path in paths)
         parts.append(f"SELECT * FROM read_parquet(['{names}'], hive_partitioning = false)")
-    connection.execute(f'CREATE TEMP VIEW "{table.name}" AS {" UNION ALL BY NAME ".join(parts)}')
+    rows = f"({' UNION ALL BY NAME '.join(parts)})"
+    connection.execute(f'CREATE TEMP VIEW "{table.name}" AS SELECT {with_former(table.schema)} FROM {rows}')
 
 
 def datasets(listings: Listings) -> dict[str, Any]:

@@ -10,6 +10,7 @@ would be.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
@@ -18,8 +19,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from engine.chem.enriched import OPEN_TAG
 from engine.records import Block, NumberFormat, Role
-from engine.text.blocks import READ_FORMAT, BlockReading, CloseMass
+from engine.text.blocks import MOST_CONFORMERS, PROMPT, READ_FORMAT, BlockReading, CloseMass
 from engine.text.generated import Mode, ReadText, blocks_of, free_ranges, mode_of, read_generated, shared_ends
 from engine.text.template import FREE, ROLES, Template
 from engine.text.tokenizers import TextTokenizer
@@ -49,6 +51,7 @@ class AlignedToken:
     forced: bool | None
     mark: Mark
     running_drift: int
+    conformer: int = 1  # of the answer, from 1; 0 behind a further prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,17 +166,31 @@ def _rows(
         sides.append([*columns, missing])
     of_text, of_template = sides
     is_forced: list[bool | None] = [*map(bool, forced), None]
+    conformers = _conformer_of_tokens(generated)
     rows = []
-    running = 0
+    running, conformer = 0, 1
     for (pos, template_pos), mark in zip(pairs, marks, strict=True):
         if mark == "beyond":
             running -= 1
         elif mark == "left_over" or (mark == "junk" and template_pos is not None):
             running += 1
         at, there = -1 if pos is None else pos, -1 if template_pos is None else template_pos
-        row: list[Any] = [pos, *of_text[at], template_pos, *of_template[there], is_forced[at], mark, running]
+        conformer = conformers[pos] if pos is not None else conformer
+        row: list[Any] = [pos, *of_text[at], template_pos, *of_template[there], is_forced[at], mark, running, conformer]
         rows.append(AlignedToken(*row))
     return rows
+
+
+def _conformer_of_tokens(generated: ReadText) -> list[int]:
+    """By generated token. Its tags are of the conformer that they open and close."""
+    if max(generated.conformer, default=1) == 1 and 0 not in generated.conformer:
+        return [1] * len(generated.ids)
+    openings = [match.start() for match in re.finditer(re.escape(OPEN_TAG), generated.text)]
+    numbers = np.searchsorted(openings, generated.starts, side="right").clip(1, MOST_CONFORMERS)
+    further = PROMPT.search(generated.text)
+    if further is not None:
+        numbers[generated.starts >= further.start()] = 0
+    return list(map(int, numbers))
 
 
 def _marks(template: Template, generated: ReadText, pairs: Sequence[_Pair], mode: Mode) -> list[Mark]:

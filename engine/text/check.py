@@ -39,7 +39,7 @@ from engine.chem.other_forms import OTHER_WORDS, other_form
 from engine.chem.rdkit_log import captured_log
 from engine.chem.smiles import MOST_CHARACTERS as MOST_SMILES
 from engine.chem.smiles import bare_form, read_text_order, same_graph
-from engine.errors import EnrichedError, MoleculeSizeError, SmilesError, shown
+from engine.errors import DriftscopeError, EnrichedError, MoleculeSizeError, SmilesError, shown
 from engine.figures.words import counted
 from engine.records import DESCRIPTORS, BinFormat, Check, Descriptors, Molecule, NumberFormat, ReaderName
 from engine.text.blocks import (
@@ -194,7 +194,9 @@ def check_sample(
     is_other = asks_for_another(answer, prompt) or _UNKNOWN_TOKEN.search(text, answer.start) is not None
     decodes = whole.decodes and not is_other
     is_clean = decodes and whole.passed and not why_not
-    return replace(whole, decodes=decodes, clean=is_clean, why_not_clean=why_not)
+    has_rest = is_other or len(why_not) > len(whole.why_not_clean)  # then no conformer of it is clean
+    each = tuple(part.passed and part.decodes and not part.why_not_clean and not has_rest for part in parts)
+    return replace(whole, decodes=decodes, clean=is_clean, clean_each=each, why_not_clean=why_not)
 
 
 def _around(answer: Answer, starts: Sequence[int], inside: int) -> Iterator[str]:
@@ -218,6 +220,7 @@ def _worst(parts: Sequence[Check]) -> Check:
         blocks=sum(part.blocks for part in parts),
         unverified_blocks=sum(part.unverified_blocks for part in parts),
         conformers=len(parts),
+        passed_each=tuple(part.passed for part in parts),
         why_not_clean=tuple(damage for part in parts for damage in part.why_not_clean),
     )
 
@@ -353,6 +356,31 @@ def decode_with(reader: ReaderName, text: str, form: NumberFormat = READ_FORMAT)
             text=",".join(decoded.numbers[block]),
         )
     return decoded
+
+
+def split_conformers(text: str) -> list[str]:
+    """The conformers of an answer, each as a text of its own with its tags; the text as it is where there is one."""
+    if text.count(OPEN_TAG) < 2:
+        return [text]
+    conformers = find_answer(text).conformers
+    return [text] if len(conformers) < 2 else [f"{OPEN_TAG}{conformer}{CLOSE_TAG}" for conformer in conformers]
+
+
+def decode_each(reader: ReaderName, text: str, form: NumberFormat = READ_FORMAT) -> list[Decoded | DriftscopeError]:
+    """What a reader makes of each conformer of an answer, or why it refuses it."""
+    results: list[Decoded | DriftscopeError] = []
+    for conformer in split_conformers(text):
+        try:
+            results.append(decode_with(reader, conformer, form))
+        except DriftscopeError as error:
+            results.append(error)
+    return results
+
+
+def conformers_of_graph(text: str, mol: Chem.Mol, form: NumberFormat = READ_FORMAT) -> list[Chem.Mol | None]:
+    """The conformers of an answer; None for one that does not read strictly, or is of another molecule."""
+    each = decode_each("strict", text, form)
+    return [None if isinstance(one, DriftscopeError) or not same_graph(one.mol, mol) else one.mol for one in each]
 
 
 def decode_as_group(text: str) -> Decoded:

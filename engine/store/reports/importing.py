@@ -142,7 +142,7 @@ class RunOfFile:
                 templates[key] = self._template(written)
             check, blocks = self._read(text, molecule, templates[key])
             if asks_for_another(find_answer(before, molecule), molecule):
-                check = replace(check, decodes=False, clean=False)
+                check = replace(check, decodes=False, clean=False, clean_each=(False,) * check.conformers)
             extra = dict(item.extras[generation])
             if before != prompt_of(smiles):
                 extra[keys.BEFORE] = before
@@ -178,7 +178,9 @@ class RunOfFile:
         check = check_sample(text, molecule, lp=lp.name, readings=readings, form=form)
         if not molecule.atoms:
             issues = (PROMPT_NOT_READ, *(issue for issue in check.issues if not issue.endswith(MISMATCH)))
+            none = (False,) * check.conformers
             check = replace(check, passed=False, decodes=False, clean=False, issues=issues, same_graph=False)
+            check = replace(check, passed_each=none, clean_each=none)
         atoms, conformers = match_blocks(template.units, text, found)
         blocks = blocks_of(found, readings, atoms, template.free, self.tokenizer, form, conformers)
         return check, blocks

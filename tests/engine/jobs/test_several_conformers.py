@@ -1,0 +1,134 @@
+"""A run whose answers hold several conformers: every one of them counts, in the store and in what is made of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+from rdkit import Chem
+from rdkit.Chem import rdMolAlign
+
+from engine.chem.conformers import reference_conformers
+from engine.chem.enriched import decode, encode
+from engine.chem.smiles import parse_smiles
+from engine.comparing.evaluation import EvaluationRequest, evaluate_run
+from engine.inspection.conformers import conformers_of
+from engine.inspection.judging import judge_run, judge_text
+from engine.store.entries import Entry
+from engine.store.files import Files
+from engine.store.store import Store
+from tests.engine.jobs.small_runs import finished, started
+
+K = 3
+PLAN = {"conformers": K, "limit": None, "generations": 2}
+EXAMPLES = "[SMILES]C[/SMILES][CONFORMER][C]<0.0,0.0,0.0>[/CONFORMER]"
+
+
+@pytest.fixture(scope="module")
+def where(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("several")
+
+
+@pytest.fixture(scope="module")
+def entry(folder: Path, where: Path) -> Entry:
+    return finished(started(where, folder, 3, rmsd=2, judge=True, keep_steps=2, plan=PLAN))
+
+
+@pytest.fixture(scope="module")
+def store(entry: Entry, where: Path) -> Store:
+    return Store(Files(where))
+
+
+def molecules_of(text: str) -> list[Chem.Mol]:
+    return [decode(part).mol for part in re.findall(r"\[CONFORMER\].*?\[/CONFORMER\]", text)]
+
+
+def test_its_rows_say_of_each_conformer_what_it_is(entry: Entry, store: Store) -> None:
+    rows = store.rows("SELECT * FROM samples ORDER BY sample_id")
+    assert len(rows) == 6
+    for row in rows:
+        assert row["conformers"] == K
+        assert row["passed_each"] == row["clean_each"] == [True] * K
+        assert len(row["usable_each"]) == K
+        assert row["usable"] == all(row["usable_each"])
+    assert (entry.row["conformers"], entry.row["clean_conformers"], entry.row["judged_conformers"]) == (18, 18, 18)
+    assert entry.row["usable_conformers"] == sum(sum(row["usable_each"]) for row in rows)
+    assert (entry.row["samples"], entry.row["clean"], entry.row["conformers_asked"]) == (6, 6, K)
+    (blocks,) = store.rows("SELECT list(DISTINCT conformer ORDER BY conformer) AS numbers FROM blocks")
+    assert blocks["numbers"] == [1, 2, 3]
+    steps = store.rows(
+        "SELECT conformer, string_agg(piece, '' ORDER BY pos) AS text FROM steps WHERE sample_id = 0 GROUP BY 1"
+    )
+    texts = {row["conformer"]: row["text"] for row in steps}
+    parts = re.findall(r"\[CONFORMER\].*?\[/CONFORMER\]", rows[0]["text"])
+    assert [texts[number].removesuffix("<|endoftext|>") for number in (1, 2, 3)] == parts
+
+
+def test_rmsds_are_those_of_rdkit_to_the_references_and_between_the_conformers(store: Store) -> None:
+    rows = store.rows("SELECT * FROM samples ORDER BY sample_id")
+    for row in rows:
+        references = Chem.RemoveHs(reference_conformers(parse_smiles(row["smiles"]), 2))
+        mols = molecules_of(row["text"])
+        if any(atom.GetAtomicNum() == 1 for atom in mols[0].GetAtoms()) or mols[0].GetNumAtoms() < 2:
+            continue
+        least = [
+            min(
+                rdMolAlign.GetBestRMS(Chem.Mol(mol), references, refId=ref.GetId())
+                for ref in references.GetConformers()
+            )
+            for mol in mols
+        ]
+        assert row["rmsd_each"] == pytest.approx(least, abs=1e-4)
+        assert row["rmsd_ang"] == pytest.approx(sum(least) / K, abs=1e-4)
+        apart = [rdMolAlign.GetBestRMS(Chem.Mol(one), other) for one, other in combinations(mols, 2)]
+        assert row["differ_least_ang"] == pytest.approx(min(apart), abs=1e-4)
+        assert row["differ_mean_ang"] == pytest.approx(sum(apart) / 3, abs=1e-4)
+
+
+def test_exports_have_each_conformer_by_its_name(entry: Entry, store: Store) -> None:
+    mols, properties = conformers_of(store, entry.id, [4])
+    assert [name for name, _ in mols] == [f"{entry.id} #4/{number}" for number in (1, 2, 3)]
+    assert [row["conformer"] for row in properties] == [1, 2, 3]
+    (row,) = store.rows("SELECT text FROM samples WHERE sample_id = 4")
+    for (_, mol), own in zip(mols, molecules_of(row["text"]), strict=True):
+        assert (mol.GetConformer().GetPositions() == own.GetConformer().GetPositions()).all()
+
+
+def test_coverage_counts_every_conformer_and_its_baseline_as_many(
+    entry: Entry, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DRIFTSCOPE_CACHE", str(tmp_path))
+    evaluation = evaluate_run(store, entry.id, EvaluationRequest(per_molecule=2), workers=1)
+    assert evaluation.run.samples == 18
+    assert evaluation.clustered is not None
+    assert 0 < evaluation.clustered.samples <= 18
+
+
+def test_judging_it_later_finds_the_same_of_each_conformer(folder: Path, tmp_path: Path) -> None:
+    later = finished(started(tmp_path, folder, 2, plan=PLAN))
+    rows = judge_run(Store(Files(tmp_path)), later.id, workers=1).rows
+    inline = finished(started(tmp_path / "b", folder, 2, judge=True, plan=PLAN))
+    (judged,) = Store(Files(tmp_path / "b")).rows("SELECT list(usable_each ORDER BY sample_id) AS each FROM samples")
+    assert judged["each"] == [list(row["usable_each"]) for row in rows]
+    assert inline.row["usable_conformers"] == sum(sum(row["usable_each"]) for row in rows)
+
+
+def test_usable_is_said_of_each_conformer_and_of_all() -> None:
+    """Two of RDKit's own, and one squeezed to a fifth."""
+    mol = reference_conformers(parse_smiles("CC(=O)Nc1ccccc1"), 3)
+    mol.GetConformer(2).SetPositions(mol.GetConformer(2).GetPositions() / 5)
+    text = "".join(f"[CONFORMER]{encode(mol, conformer=number).text}[/CONFORMER]" for number in range(3))
+    verdict = judge_text(f"[SMILES]CC(=O)Nc1ccccc1[/SMILES]{text}")
+    assert (verdict["clean"], verdict["clean_each"]) == (True, (True, True, True))
+    assert (verdict["usable"], verdict["usable_each"]) == (False, (True, True, False))
+
+
+def test_what_a_sample_was_asked_with_is_kept_where_it_had_examples(folder: Path, tmp_path: Path) -> None:
+    entry = finished(started(tmp_path, folder, 1, plan={"limit": None, "examples": EXAMPLES}))
+    (row,) = Store(Files(tmp_path)).rows("SELECT smiles, text, extra FROM samples")
+    assert json.loads(row["extra"])["text_before"] == f"{EXAMPLES}[SMILES]{row['smiles']}[/SMILES]"
+    assert row["text"].startswith("[CONFORMER]")
+    assert entry.row["examples"] == 1
