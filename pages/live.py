@@ -1,8 +1,11 @@
 """Live generation: molecules under up to four LPs side by side, token by token."""
 
+from functools import partial
+
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from engine.errors import DriftscopeError
 from engine.jobs.plan import RunPlan
 from engine.records import Molecule
 from pages._live import lanes as live_lanes
@@ -13,7 +16,7 @@ from pages._live.inputs import lane_inputs, lanes_of, model_input, molecule_inpu
 from pages._live.opening import show_opening
 from pages._live.results import show_results, show_running
 from pages._shared.components.bring_into_view import bring_into_view
-from pages._shared.errors import shown_errors
+from pages._shared.errors import error_markdown, shown_errors
 from pages._shared.frame import page
 from pages._shared.generation_inputs import quick_inputs, sampling_input, show_problems
 from pages._shared.sections import fold, is_unfolded, put_unfolded
@@ -53,7 +56,7 @@ def inputs() -> tuple[tuple[Molecule, ...], bool]:
             with model:
                 entry = model_input(above)
             with numbers:
-                seed, samples = quick_inputs()
+                seed, samples, conformers = quick_inputs()
             st.caption(size_words(molecules))
         with right:
             if not molecules and not problems:  # next to an error a hint would be one thing too many
@@ -69,7 +72,11 @@ def inputs() -> tuple[tuple[Molecule, ...], bool]:
     if entry is not None:
         session.warm(entry, device)
     if molecules and entry is not None and chosen:
-        lanes = lanes_of(molecules, entry, chosen, sampling, seed=seed, samples=samples, limit=limit, device=device)
+        asked = partial(lanes_of, molecules, entry, chosen, sampling, seed=seed, samples=samples, limit=limit)
+        try:
+            lanes = asked(device=device, conformers=conformers)
+        except DriftscopeError as error:  # an LP of one of the lanes does not go with the numbers
+            st.error(error_markdown(error), icon=":material/error:")
     if start.button(
         "Generate",
         type="primary",

@@ -69,6 +69,12 @@ def of_blocks(name: str, words: str, part: str, sample: str, help_: str) -> Meas
     return share(name, words, part, "blocks", sample, "less", help=help_)
 
 
+def of_conformers(name: str, words: str, part: str, whole: str, each: str, help_: str) -> Measure:
+    """A share of conformers, of which an answer may have several."""
+    return share(name, words, part, whole, f"list_sum({each}::INT[])", over=f"len({each})", help=help_,
+                 is_main=False)  # fmt: skip
+
+
 GEOMETRY = "CASE WHEN geometry_right THEN {} END"
 MEASURES = (
     Measure("wall_s", "wall time", "s", "wall_s", help="From building templates to checking the last answer"),
@@ -90,6 +96,15 @@ MEASURES = (
     share("pass_rate", "passed", "passes", "samples", "passed::INT", help=RULE_HELP["passed"]),
     share("decodes_rate", "decodes", "decodes", "samples", "decodes::INT", help=RULE_HELP["decodes"]),
     share("clean_rate", "clean", "clean", "samples", "clean::INT", help=RULE_HELP["clean"]),
+    Measure("conformers", "conformers", "", "conformers", help="Of all answers", is_main=False),
+    of_conformers("passed_conformers_rate", "passed, of conformers", "passed_conformers", "conformers", "passed_each",
+                  "Over conformers; an answer of several passes if all of its do"),
+    of_conformers("clean_conformers_rate", "clean, of conformers", "clean_conformers", "conformers", "clean_each",
+                  "Over conformers; an answer of several is clean if all of its are"),
+    Measure("differ_least_ang", "least RMSD between conformers", "Å", sample="differ_least_ang", better="more",
+            help="Heavy atoms, between the conformers of one answer; mean over answers with several", is_main=False),
+    Measure("differ_mean_ang", "RMSD between conformers", "Å", sample="differ_mean_ang", better="more",
+            help="The mean over all pairs of one answer; mean over answers with several", is_main=False),
     Measure("log_w", "log w, LP and filters", "nat per sample",
             help="Sum of ln p − ln q over a sample's tokens, at the sampling's temperature; 0: the model's own"),
     Measure("effective_share", "effective samples", "%", help="Of those with kept steps: (sum w)² / sum w² over them"),
@@ -122,7 +137,12 @@ MEASURES = (
     Measure("struck_tokens", "struck tokens", "", "struck_tokens", sample="struck_tokens", is_main=False,
             help="Under shaped: likely tokens that were struck, since they leave no right place"),
     share("usable_rate", "usable", "usable", "judged", "usable::INT",
-          help="Of judged answers: clean, stereo right, geometry right"),
+          help="Of judged answers: clean, stereo right, geometry right; of several conformers all"),
+    of_conformers("usable_conformers_rate", "usable, of conformers", "usable_conformers", "judged_conformers",
+                  "usable_each", "Over judged conformers, several of which may be in one answer"),
+    share("usable_of_asked", "usable, of conformers asked for", "usable_conformers", "conformers_asked", "",
+          help="Over those asked for: an answer with fewer than asked counts its missing ones as not usable",
+          is_main=False),
     share("stereo_right_rate", "stereo right", "stereo_right", "stereo_judged", "stereo_right::INT",
           help="Of answers for which the SMILES specifies any: all right"),
     share("geometry_right_rate", "geometry right", "geometry_right", "geometry_judged", "geometry_right::INT",

@@ -85,7 +85,8 @@ def recount_run(store: Store, run_id: str, continued: Mapping[tuple[int, int], s
     known = [name for name in COUNTS if name in sums or entry.row.get(name) is not None]
     columns |= {name: sums.get(name) for name in known} | {"counted_by": RULES}
     if entry.row.get("judged"):
-        columns["usable"] = sums["usable"]
+        names = ("usable", "judged_conformers", "usable_conformers")
+        columns |= {name: sums[name] for name in names if name in sums}
     tables = {name: table for name, table in tables.items() if not _is_as_stored(table, _read(entry, name))}
     changed = {name: (entry.row.get(name), value) for name, value in columns.items() if entry.row.get(name) != value}
     return Recounted(rewrite_run(entry, tables, columns), changed)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rdkit import Chem
@@ -17,7 +17,7 @@ from engine.chem.enriched import described
 from engine.chem.smiles import parse_written, unread
 from engine.errors import DriftscopeError, StoreError
 from engine.figures.words import counted
-from engine.inspection.conformers import GroupShape, conformer_of, group_conformer_of
+from engine.inspection.conformers import GroupShape, Shape, conformer_of, group_conformer_of
 from engine.inspection.lost_token import LostBlock, lost_of_sample
 from engine.inspection.realign import aligned_as_stored
 from engine.inspection.runs import RunFacts, number_format, run_facts, run_tokenizer
@@ -33,7 +33,7 @@ from engine.store.store import Store
 from engine.store.views import connect
 from engine.text.align import Alignment
 from engine.text.blocks import READ_FORMAT, conformer_numbers, displacement_ang, find_blocks
-from engine.text.check import shown_descriptors
+from engine.text.check import shown_descriptors, split_conformers
 from engine.text.generated import mode_of
 from engine.text.template import needed_by_content
 from engine.text.tokenizers import TextTokenizer
@@ -81,12 +81,32 @@ class Inspected:
     tries: tuple[ThrownText, ...]  # that a guard threw away, where they were kept
     estimates: Mapping[int, BlockEstimate]  # by block: what a cut cost, where the model was asked
     lost: tuple[LostBlock, ...]  # blocks whose atom is at a wrong place, with the token that lost each
-    conformer: Chem.Mol | None  # the answer's first
-    conformer_atoms: tuple[int, ...]
-    why_no_conformer: str  # or why some of its atoms are not there
-    by_group: GroupShape | None  # what the group's reader makes of a text that ours refuses
+    shapes: tuple[Shape, ...]  # of each conformer of the answer
+    group_shapes: tuple[GroupShape | None, ...]  # what the group's reader makes of one that ours refuses
     missing: tuple[str, ...]
     can_score: bool  # the ids are there as written and the LP is known, so a model can compute their probabilities
+    number: int = 1  # of the conformer that the next four are of
+
+    @property
+    def conformer(self) -> Chem.Mol | None:
+        return self.shapes[self.number - 1].mol
+
+    @property
+    def conformer_atoms(self) -> tuple[int, ...]:
+        return self.shapes[self.number - 1].atoms
+
+    @property
+    def why_no_conformer(self) -> str:
+        """Or why some of its atoms are not there."""
+        return self.shapes[self.number - 1].why_not
+
+    @property
+    def by_group(self) -> GroupShape | None:
+        return self.group_shapes[self.number - 1]
+
+    def of_conformer(self, number: int) -> Inspected:
+        """The same sample with another of its conformers in view; the first where it has none of this number."""
+        return replace(self, number=number if 1 <= number <= len(self.shapes) else 1)
 
 
 def inspect_sample(store: Store, run_id: str, sample_id: int) -> Inspected:
@@ -101,9 +121,8 @@ def inspect_sample(store: Store, run_id: str, sample_id: int) -> Inspected:
     if tokenizer is not None and molecule.atoms:
         alignment, why_no_alignment = aligned_as_stored(run, sample, blocks, molecule, tokenizer)
     blocks = _in_conformers(blocks, alignment, sample, form)
-    first = [row for row in blocks if row["conformer"] == 1]
     stated = conformer_texts(store, store.entry(run.run_id), [sample_id]).get(sample_id)
-    shape = conformer_of({**sample, "text": stated or sample["text"]}, first, molecule)
+    shapes, group_shapes = _shapes_of(sample, stated or sample["text"] or "", blocks, molecule, form)
     return Inspected(
         run=run,
         sample=sample,
@@ -118,10 +137,8 @@ def inspect_sample(store: Store, run_id: str, sample_id: int) -> Inspected:
         ),
         estimates=estimates_of(blocks, molecule, tokenizer, form),
         lost=tuple(lost_of_sample(run, sample, molecule, tokenizer)),
-        conformer=shape.mol,
-        conformer_atoms=shape.atoms,
-        why_no_conformer=shape.why_not,
-        by_group=group_conformer_of(sample, first, form) if shape.why_not else None,
+        shapes=shapes,
+        group_shapes=group_shapes,
         missing=(
             *filter(None, (why_no_molecule, why_no_tokenizer, why_no_alignment)),
             *_contradictions(run, sample, descriptors),
@@ -133,6 +150,21 @@ def inspect_sample(store: Store, run_id: str, sample_id: int) -> Inspected:
         and molecule.atoms > 0
         and run.lp_record is not UNKNOWN_LP,
     )
+
+
+def _shapes_of(
+    sample: Row, stated: str, blocks: Sequence[Row], molecule: Molecule, form: NumberFormat
+) -> tuple[tuple[Shape, ...], tuple[GroupShape | None, ...]]:
+    """Of each conformer of the answer; ``stated``: its text in decimals."""
+    shapes, group_shapes = list[Shape](), list[GroupShape | None]()
+    written = split_conformers(sample["text"] or "")
+    for number, text in enumerate(split_conformers(stated), 1):
+        of_it = [row for row in blocks if row["conformer"] == number]
+        shape = conformer_of({**sample, "text": text}, of_it, molecule)
+        shapes.append(shape)
+        as_written = {**sample, "text": written[number - 1] if number <= len(written) else ""}
+        group_shapes.append(group_conformer_of(as_written, of_it, form) if shape.why_not else None)
+    return tuple(shapes), tuple(group_shapes)
 
 
 def with_pieces(step: Row, tokenizer: TextTokenizer | None) -> Row:

@@ -184,7 +184,7 @@ def _write(watch: LaneWatch, files: Files, job: Job[None]) -> None:
         of_template = (loaded.tokenizer, generation.placeholder or usual_placeholder(form))
         skeletons = (skeleton_of(molecule, form=form) for molecule in watch.molecules)
         templates = (build_template(text, *of_template, tags=True, form=form) for text in skeletons)
-        watch.template_tokens = [template.tokens for template in templates]
+        watch.template_tokens = [template.tokens * watch.plan.plan.conformers for template in templates]
         watch.reader = generation.reader
         if watch.plan.rmsd:
             threading.Thread(target=_make_references, args=(watch, job), daemon=True).start()

@@ -362,7 +362,9 @@ class GroupWork:
         if thrown:
             tables[TRIES.name] = sample_rows.tries_table(self.run_id, thrown)
         counters = generation.counters
-        sums = sample_rows.sums_of(stored, blocks) | {name: getattr(counters, name) for name in COUNTERS}
+        sums = sample_rows.sums_of(stored, blocks)
+        sums["conformers_asked"] = len(stored) * generation.plan.conformers
+        sums |= {name: getattr(counters, name) for name in COUNTERS}
         sums["chars_raw"] = sum(len(sample.raw_text) for sample in self.judged)
         sums |= {"template_s": generation.template_s, "wall_s": wall_s, "peak_memory_mb": counters.peak_memory_mb}
         sums["judging_s"] = generation.template_s + time.perf_counter() - self._began - wall_s
@@ -451,7 +453,7 @@ def _first_row(run_id: str, loaded: LoadedModel, molecules: int, listed: int, pl
         **{name: getattr(options, name) for name in ("backend", "seed", "batch_size", "equal_work")},
         "generations": options.generations if molecules == listed else None,
         "most_tokens": options.limit,
-        "conformers_asked": options.conformers if options.conformers > 1 else None,
+        "conformers_per_answer": options.conformers if options.conformers > 1 else None,
         "examples": count_examples(options.examples) or None,
         "guard": json.dumps(asdict(options.guard_settings)) if stored_lp(options.lp).is_guarded else None,
         "device": None if loaded.device.type == "meta" else _device_name(loaded),

@@ -34,7 +34,7 @@ RUNS = table(
     ("min_p", "real", "0: all"),
     ("seed", "whole", "keys every draw, with the sample and the position"),
     ("generations", "whole", "answers for each molecule; null where these differ"),
-    ("conformers_asked", "whole", "of each answer; null: one, or not known"),
+    ("conformers_per_answer", "whole", "of each answer; null: one, or not known"),
     ("examples", "whole", "molecules with their conformers before the SMILES of each prompt; null: none, or not known"),
     ("most_tokens", "whole", "the limit of an answer; null: by the molecule's size"),
     ("equal_work", "flag", "each answer as long as the exact LP's"),
@@ -52,6 +52,7 @@ RUNS = table(
     ("conformers", "whole", "of all samples; where there are several in one, each counts in the next three"),
     ("passed_conformers", "whole", "those without an issue"),
     ("clean_conformers", "whole", "those that are clean; of passes and clean above a sample counts if all of its are"),
+    ("conformers_asked", "whole", "conformers_per_answer of each of the samples; null where that is not known"),
     ("judged_conformers", "whole", "those with a verdict"),
     ("usable_conformers", "whole", "those of them that are clean, with stereo and geometry right"),
     (

@@ -55,7 +55,8 @@ def sdf_of_one(inspection: Inspected, *, by_group: bool = False) -> str:
             properties["misread_most_ang"] = group.misread[group.farthest]
     elif inspection.why_no_conformer:
         properties["incomplete"] = inspection.why_no_conformer
-    return to_sdf([(f"{inspection.run.run_id} #{sample['sample_id']}", mol)], [properties])
+    number = f"/{inspection.number}" if len(inspection.shapes) > 1 else ""
+    return to_sdf([(f"{inspection.run.run_id} #{sample['sample_id']}{number}", mol)], [properties])
 
 
 def steps_of_one(inspection: Inspected, steps: Mapping[int, Mapping[str, Any]]) -> bytes:

@@ -40,6 +40,7 @@ from pages._shared.words import (
     Fault,
     atom_faults,
     block_words,
+    failed_conformer,
     failed_words,
     faults,
     molecule_words,
@@ -136,7 +137,7 @@ def _failed(inspection: Inspected) -> None:
             icon=":material/warning:",
             disabled=atom is None,
             on_click=state.put_atom,
-            args=(spot_of(inspection), atom),
+            args=(spot_of(inspection), atom, None, failed_conformer(check)),
             help="Show it in 2D, in 3D and in the tokens",
         )
 
@@ -146,7 +147,8 @@ def _failed(inspection: Inspected) -> None:
 
 @st.fragment
 def _linked(store: Store, inspection: Inspected) -> None:
-    of_atom = _block_of_each(inspection)
+    inspection = _chosen_conformer(inspection)
+    of_atom = _block_of_each(inspection, only=inspection.number)
     steps, steps_model = scoring.steps_of(inspection)
     estimates, estimated_by = scoring.estimates_of(inspection)
     atom = state.number(state.ATOM)
@@ -156,7 +158,7 @@ def _linked(store: Store, inspection: Inspected) -> None:
     with left.container(gap="xsmall", key="pictures"):  # they stay in sight next to the rows
         if inspection.molecule.atoms:
             _drawing(inspection, of_atom, atom)
-            _shape(inspection, _block_of_each(inspection, only=1), _group_on_top(inspection))
+            _shape(inspection, of_atom, _group_on_top(inspection))
         _badges(inspection)
         _readers(inspection)
     with right:
@@ -167,6 +169,32 @@ def _linked(store: Store, inspection: Inspected) -> None:
         _not_available(inspection, bool(steps))
         scoring.show(inspection, bool(steps))
         _text(inspection, steps)
+
+
+def _chosen_conformer(inspection: Inspected) -> Inspected:
+    """Of several in the answer, the one to be seen in 2D, in 3D and atom by atom."""
+    count = len(inspection.shapes)
+    if count < 2:
+        return inspection
+    chosen = inspection.of_conformer(state.conformer_number())
+    key = f"{state.CONFORMER}-{inspection.run.run_id}-{inspection.sample['sample_id']}"
+    st.session_state[key] = chosen.number
+    usable = inspection.sample["usable_each"] or (None,) * count
+    marks = [
+        {True: " ✓", False: " ✗", None: ""}[usable[number] if number < len(usable) else None] for number in range(count)
+    ]
+    st.segmented_control(
+        f"Conformer (of {count})",
+        range(1, count + 1),
+        required=True,
+        key=key,
+        format_func=lambda number: f"{number}{marks[number - 1]}",
+        on_change=state.put_conformer,
+        args=(spot_of(inspection), key),
+        help="The answer has several. ✓: usable (clean, stereo and geometry right).",
+    )
+    put_shown(conformer=chosen.number)
+    return chosen
 
 
 def _not_available(inspection: Inspected, has_steps: bool) -> None:
@@ -210,7 +238,7 @@ def _faulty(inspection: Inspected, of_atom: Blocks) -> list[Faulty]:
     """Atom, fault and note. A block that is junk and cut counts as junk; its note has both."""
     fault_of = {
         atom: fault
-        for atom, fault in atom_faults(inspection.sample, of_atom.values()).items()
+        for atom, fault in atom_faults(inspection.sample, of_atom.values(), only=inspection.number).items()
         if 0 <= atom < inspection.molecule.atoms
     }
     faulty: list[Faulty] = []
@@ -267,7 +295,7 @@ def _shape(inspection: Inspected, of_atom: Blocks, on_top: Mol | None) -> None:
         ghost=on_top,
         atoms=inspection.conformer_atoms,
         names=_names(inspection, of_atom),
-        marks=atom_faults(inspection.sample, of_atom.values(), only=1),
+        marks=atom_faults(inspection.sample, of_atom.values(), only=inspection.number),
         caption=_shape_caption(inspection, on_top),
         height=VIEW_HEIGHT,
     )
@@ -275,13 +303,13 @@ def _shape(inspection: Inspected, of_atom: Blocks, on_top: Mol | None) -> None:
 
 def _shape_caption(inspection: Inspected, on_top: Mol | None) -> str:
     """One line of a narrow view: a second conformer in it leaves room for few words on the first."""
-    conformers = max((block["conformer"] for block in inspection.blocks), default=1)
+    conformers = len(inspection.shapes)
     if inspection.conformer is not None and inspection.why_no_conformer:
         words, more = f"{inspection.conformer.GetNumAtoms()} of {inspection.molecule.atoms} atoms", " readable"
     elif conformers < 2:
         words, more = "Generated conformer", ""
     else:
-        words, more = f"Conformer 1 of {conformers}", " in this answer"
+        words, more = f"Conformer {inspection.number} of {conformers}", " in this answer"
     return f"{words}{more}" if on_top is None else f"{words}; grey: group's reader"
 
 
@@ -300,7 +328,7 @@ def _group_words(inspection: Inspected, group: GroupShape) -> str:
         return f"The group's reader takes the last number of each part and stops at {location_of(group.why_not)}."
     if not group.misread:
         return "The group's reader takes this text, and every atom is where its numbers put it."
-    blocks = [block for block in inspection.blocks if block["conformer"] == 1]  # which the group's reader takes
+    blocks = [block for block in inspection.blocks if block["conformer"] == inspection.number]
     count = f"The group's reader takes this text, and misreads {len(group.misread)} of {len(blocks)} blocks"
     if group.farthest is None:
         return f"{count}, which state no three numbers."
@@ -321,6 +349,7 @@ def _rows(
         estimates,
         lost_places(inspection, wrong_places(inspection.sample)),
         {block: redrawn_words(checks) for block, checks in tried.items()},
+        only=inspection.number if len(inspection.shapes) > 1 else 0,
     )
 
 
@@ -433,6 +462,12 @@ def guard_words(sample: Mapping[str, Any]) -> str:
     return f"{counted(dead_ends, 'dead end')}{went_back}, {counted(struck, 'token')} struck"
 
 
+def differ_words(sample: Mapping[str, Any]) -> str:
+    """``conformers differ by 0.41 Å at least, 0.97 Å on average``; empty where that was not asked for."""
+    least, mean = sample["differ_least_ang"], sample["differ_mean_ang"]
+    return "" if least is None else f"conformers differ by {angstrom(least)} at least, {angstrom(mean)} on average"
+
+
 def drift_words(inspection: Inspected) -> str:
     """``drift +7 (known in 7 of 15 blocks)``: how many tokens the others need is not known."""
     drift = inspection.sample["drift"]
@@ -463,6 +498,11 @@ def _badges(inspection: Inspected) -> None:
         (f"{forced} forced" if forced else "", "gray", None),
         (guard_words(sample), "gray", SHAPED_HELP if sample["dead_ends"] is not None else None),
         (f"RMSD {angstrom(sample['rmsd_ang'])} to {against}" if sample["rmsd_ang"] is not None else "", "gray", None),
+        (
+            differ_words(sample),
+            "gray",
+            "Heavy-atom RMSD between the conformers of this answer: least, and mean over all pairs",
+        ),
         (f"strain {strain}" if strain else "", "gray", None),
     ]
     with st.container(horizontal=True, gap="small", key="facts"):

@@ -15,6 +15,7 @@ from engine.inspection.sample import Inspected
 
 RUN, OF, SAMPLE, ATOM, TOKEN, BIN = "run", "of", "sample", "atom", "token", "bin"
 OTHER_READER = "drift_other_reader"
+CONFORMER = "conformer"
 MOST_DIGITS = 9
 _APART, _CUT = "~", "cut"
 
@@ -47,7 +48,7 @@ def spot(run_ids: list[str]) -> Spot | None:
 
 def put_spot(chosen: Spot) -> None:
     """Another sample; the atom of the earlier one is cleared, and what was chosen for its 3D view."""
-    _write(_opened(chosen) | {ATOM: None, TOKEN: None, OTHER_READER: None})
+    _write(_opened(chosen) | {ATOM: None, TOKEN: None, OTHER_READER: None, CONFORMER: None})
 
 
 def other_reader() -> bool | None:
@@ -61,9 +62,19 @@ def put_other_reader(key: str) -> None:
     _write({OTHER_READER: str(bool(st.session_state[key])).lower()})
 
 
-def put_atom(inside: Spot, atom: int | None, token: int | None = None) -> None:
-    """``token`` is the picked column of the alignment, if any."""
-    _write(_opened(inside) | {ATOM: atom, TOKEN: token})
+def put_atom(inside: Spot, atom: int | None, token: int | None = None, conformer: int | None = None) -> None:
+    """``token`` is the picked column of the alignment, if any; ``conformer`` the one to be seen, None: as it is."""
+    _write(_opened(inside) | {ATOM: atom, TOKEN: token} | ({CONFORMER: conformer} if conformer else {}))
+
+
+def conformer_number() -> int:
+    """Of the conformer that is in view, from 1; one that the sample does not have counts as the first."""
+    return number(CONFORMER) or 1
+
+
+def put_conformer(inside: Spot, key: str) -> None:
+    """As the buttons of this key stand. The token of another conformer is cleared."""
+    _write(_opened(inside) | {CONFORMER: int(st.session_state[key] or 1), TOKEN: None})
 
 
 def _opened(chosen: Spot) -> dict[str, str | int | None]:

@@ -78,10 +78,13 @@ def atom_rows(
     redrawn: Mapping[int, str] = {},
     *,
     is_open: bool = False,
+    only: int = 0,
 ) -> list[AtomRow]:
     """In the order of the text. ``wrong``: what the molecule's checks say of an atom; ``redrawn``: by block, what a
-    guard did. Of an open text, what is not written yet has no rows. Without an alignment there are blocks alone."""
-    several = any(_conformer(block) > 1 for block in blocks)
+    guard did. Of an open text, what is not written yet has no rows. Without an alignment there are blocks alone.
+    ``only``: this conformer's."""
+    blocks = [block for block in blocks if only in (0, _conformer(block))]
+    several = not only and any(_conformer(block) > 1 for block in blocks)
     is_position = alignment is not None and alignment.mode == "position"
 
     def row_of(block: Row, columns: tuple[int, ...], tokens: Sequence[AlignedToken]) -> AtomRow:
@@ -97,6 +100,8 @@ def atom_rows(
     rows, indexes = list[AtomRow](), dict[Key, int]()
     for key, columns in ((key, tuple(group)) for key, group in groupby(range(len(keys)), key=keys.__getitem__)):
         tokens = [alignment.rows[column] for column in columns]
+        if only and only not in (tokens[0].conformer if key is None else key[0], tokens[0].conformer):
+            continue
         if is_open and all(token.pos is None for token in tokens):
             continue
         if key is None:

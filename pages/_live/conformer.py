@@ -32,7 +32,8 @@ def choose_reference() -> None:
 
 
 def conformer(lane: str, seen: Inspected) -> None:
-    """With its faults marked. ``lane`` names the view."""
+    """With its faults marked. ``lane`` names the view. Of several in the answer the reader chooses one."""
+    seen = chosen_conformer(lane, seen)
     if seen.conformer is None:
         st.info(escaped(seen.why_no_conformer), icon=":material/view_in_ar:")
         return
@@ -43,20 +44,35 @@ def conformer(lane: str, seen: Inspected) -> None:
     is_beside = reference is not None and placement == "beside"
     view3d(
         seen.conformer,
-        key=f"shape_{lane}_{placement}",  # each with a camera of its own
+        key=f"shape_{lane}_{placement}_{seen.number}",  # each with a camera of its own
         label=f"Conformer of lane {lane} in three dimensions",
         ghost=_next_to(reference, seen.conformer) if is_beside else reference,
         atoms=seen.conformer_atoms,
         names=[f"atom {atom}, {descriptor}" for atom, descriptor in enumerate(seen.molecule.descriptors)],
-        marks=atom_faults(seen.sample, seen.blocks, only=1),
+        marks=atom_faults(seen.sample, seen.blocks, only=seen.number),
         caption="Generated" if reference is None else "Generated; grey: reference",
         zoom=APART if is_beside else SNUG,
         height=BESIDE_PX if is_beside else HEIGHT_PX,
     )
 
 
-def conformer_words(seen: Inspected) -> None:
+def chosen_conformer(lane: str, seen: Inspected) -> Inspected:
+    """The one that this lane's buttons name; there are none where the answer has one conformer."""
+    count = len(seen.shapes)
+    if count < 2:
+        return seen
+    numbers = list(map(str, range(1, count + 1)))
+    return seen.of_conformer(int(one_of(f"Conformer (of {count})", numbers, f"conformer{lane}")))
+
+
+def in_view(lane: str, seen: Inspected) -> Inspected:
+    """As the lane's buttons stand."""
+    return seen.of_conformer(int(st.session_state.get(f"conformer{lane}") or 1))
+
+
+def conformer_words(lane: str, seen: Inspected) -> None:
     """What is missing of it, and how far the reference is where the badges do not say so."""
+    seen = in_view(lane, seen)
     if seen.conformer is None:
         return
     if seen.why_no_conformer:

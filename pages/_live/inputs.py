@@ -217,6 +217,7 @@ def lanes_of(
     *,
     seed: int,
     samples: int,
+    conformers: int = 1,
     limit: int | None = None,
     device: str = "auto",
 ) -> list[RunPlan]:
@@ -226,8 +227,16 @@ def lanes_of(
     return [
         RunPlan(
             model,
-            replace(plan, lp=lp, backend=backend, placeholder=placeholder, descriptors=descriptors, guard=guard),
-            keep_steps=max(1, MOST_SCORED_BLOCKS // max(molecule.atoms for molecule in molecules)),
+            replace(
+                plan,
+                lp=lp,
+                backend=backend,
+                placeholder=placeholder,
+                descriptors=descriptors,
+                guard=guard,
+                conformers=conformers,
+            ),
+            keep_steps=max(1, MOST_SCORED_BLOCKS // (conformers * max(molecule.atoms for molecule in molecules))),
             rmsd=REFERENCES,
             strain=True,
             source=SOURCE,

@@ -28,6 +28,7 @@ from engine.questions.live_lanes import (
 from engine.text.generated import mode_of
 from pages._kit.atoms import atom_rows, worst_first
 from pages._live import session
+from pages._live.conformer import in_view
 from pages._live.session import Running
 from pages._shared.components.atom_view import ViewRow, atom_view, view_rows
 from pages._shared.errors import escaped
@@ -162,7 +163,7 @@ def atoms(lane: Running, shown: int, seen: Inspected | None = None) -> None:
     aligned, text = lane.watch.alignment(shown), lane.watch.texts.get(shown)
     struck = struck_so_far(lane.watch, shown)
     if seen is not None:
-        stored_atoms(seen, struck, key=_key(lane), label=f"Lane {lane.number}")
+        stored_atoms(in_view(f"{lane.number}", seen), struck, key=_key(lane), label=f"Lane {lane.number}")
     elif aligned is not None and text is not None:
         elements, is_open = lane.watch.molecule_of(shown).elements, text.answer is None
         tried = checks_by_block((thrown.blocks, thrown.check) for thrown in thrown_texts(lane.watch, shown))
@@ -177,7 +178,8 @@ def stored_atoms(seen: Inspected, struck: Mapping[int, str] | None = None, *, ke
     tried = checks_by_block((thrown.blocks, thrown.check) for thrown in seen.tries)
     redrawn = {block: redrawn_words(checks) for block, checks in tried.items()}
     wrong, elements = wrong_places(seen.sample), seen.molecule.elements
-    rows = atom_rows(seen.alignment, elements, seen.blocks, seen.steps, seen.estimates, wrong, redrawn)
+    only = seen.number if len(seen.shapes) > 1 else 0
+    rows = atom_rows(seen.alignment, elements, seen.blocks, seen.steps, seen.estimates, wrong, redrawn, only=only)
     _rows(view_rows(seen.alignment, worst_first(rows), seen.steps, struck=struck), key, label)
 
 

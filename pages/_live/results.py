@@ -132,7 +132,7 @@ def _outcome(lane: Running, entries: Mapping[str, Entry], seen: Inspected | None
     if text is not None and text.answer is not None and text.answer.guarding is not None:
         still_wrong([(wrong.check, wrong.atoms) for wrong in text.answer.guarding.unmended])
     if seen is not None:
-        conformer_words(seen)
+        conformer_words(f"{lane.number}", seen)
     counters(lane, shown)
     if text is not None:
         thrown_tries(

@@ -8,7 +8,7 @@ import streamlit as st
 
 from engine.chem.enriched import skeleton_of
 from engine.chem.smiles import parse_smiles
-from engine.decode.plan import PRESETS, Sampling
+from engine.decode.plan import MOST_ASKED, PRESETS, Sampling
 from engine.errors import DriftscopeError, SmilesError
 from engine.figures.words import counted
 from engine.records import Molecule
@@ -42,11 +42,20 @@ def show_problems(problems: Sequence[str]) -> None:
         st.error(f"{counted(len(problems) - MOST_PROBLEMS, 'more line')} cannot be read.", icon=":material/error:")
 
 
-def quick_inputs() -> tuple[int, int]:
-    left, right = st.columns(2)
+CONFORMERS_HELP = (
+    "In one answer, for the LPs exact (each of them whole), none and group-conformers. Max new tokens grow with them."
+)
+
+
+def quick_inputs() -> tuple[int, int, int]:
+    """Seed, samples of each molecule, conformers of each answer."""
+    left, middle, right = st.columns(3)
     seed = left.number_input("Seed", 0, 2**31 - 1, 0, key="seed", bind="query-params", help="The same in all lanes.")
-    count = right.number_input("Samples", 1, 32, 1, key="n", bind="query-params", help="Per molecule.")
-    return int(seed or 0), int(count or 1)
+    count = middle.number_input("Samples", 1, 32, 1, key="n", bind="query-params", help="Per molecule.")
+    several = right.number_input(
+        "Conformers", 1, MOST_ASKED, 1, key="conformers", bind="query-params", help=CONFORMERS_HELP
+    )
+    return int(seed or 0), int(count or 1), int(several or 1)
 
 
 def sampling_input() -> tuple[Sampling, int | None, str]:

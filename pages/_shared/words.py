@@ -75,10 +75,15 @@ def wrong_places(sample: Row) -> dict[tuple[int, int], str]:
     judged is not wrong."""
     places = {}
     for failed in reversed(sample.get("failed") or ()):
-        named = _CONFORMER.match(failed["detail"] or "")
         for atom in () if failed["check"] in NOT_JUDGED else failed["atoms"]:
-            places[int(named[1]) if named else 1, atom] = failed_words(failed)
+            places[failed_conformer(failed), atom] = failed_words(failed)
     return places
+
+
+def failed_conformer(failed: Row) -> int:
+    """The conformer that a failed check is of, from 1."""
+    named = _CONFORMER.match(failed["detail"] or "")
+    return int(named[1]) if named else 1
 
 
 def failed_words(failed: Row) -> str:

@@ -82,7 +82,7 @@ class StartForm:
             words, problem = self.options()
             molecules = molecule_inputs(self.first_molecules)
         with right:
-            seed, each = quick_inputs()
+            seed, each, conformers = quick_inputs()
             with st.expander("Sampling, batch and device", icon=":material/tune:"):
                 sampling, limit, device = sampling_input()
                 more_words, plan = self.plan_options()
@@ -98,7 +98,8 @@ class StartForm:
             st.info(problem, icon=":material/edit:")
             return
         try:
-            Plan(sampling=sampling, generations=each, seed=seed, limit=limit)
+            for lp in lps:
+                Plan(lp, sampling=sampling, generations=each, seed=seed, limit=limit, conformers=conformers)
         except DriftscopeError as error:
             st.error(error_markdown(error), icon=":material/error:")
             return
@@ -109,6 +110,7 @@ class StartForm:
         words += [*molecules.words, *sampling_words(sampling)]
         for option, value, default in (  # defaults are left out
             ("--n", each, usual.generations),
+            ("--conformers", conformers, usual.conformers),
             ("--seed", seed, usual.seed),
             ("--batch-size", plan.batch_size, usual.batch_size),
             ("--backend", plan.backend, usual.backend),

@@ -86,7 +86,8 @@ def test_the_processor_writes_several_in_plain_generate(loaded: LoadedModel) -> 
     width = max(map(len, ids))
     parameters = LpParameters(form=FORM, conformers=2)
     given = logits_processor("exact", smiles, "qwen3", loaded.vocab_rows, parameters)
-    written = loaded.model.generate(
+    model: Any = loaded.model
+    written = model.generate(
         input_ids=torch.tensor([[end] * (width - len(row)) + row for row in ids]),
         attention_mask=torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in ids]),
         logits_processor=[given], do_sample=True, max_new_tokens=400, eos_token_id=end, pad_token_id=end,

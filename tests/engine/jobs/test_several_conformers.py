@@ -56,7 +56,7 @@ def test_its_rows_say_of_each_conformer_what_it_is(entry: Entry, store: Store) -
         assert row["usable"] == all(row["usable_each"])
     assert (entry.row["conformers"], entry.row["clean_conformers"], entry.row["judged_conformers"]) == (18, 18, 18)
     assert entry.row["usable_conformers"] == sum(sum(row["usable_each"]) for row in rows)
-    assert (entry.row["samples"], entry.row["clean"], entry.row["conformers_asked"]) == (6, 6, K)
+    assert (entry.row["samples"], entry.row["clean"], entry.row["conformers_per_answer"]) == (6, 6, K)
     (blocks,) = store.rows("SELECT list(DISTINCT conformer ORDER BY conformer) AS numbers FROM blocks")
     assert blocks["numbers"] == [1, 2, 3]
     steps = store.rows(

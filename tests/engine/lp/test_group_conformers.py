@@ -21,6 +21,11 @@ STEPS_EACH, AT_ONCE = sized(100, 10_000 // 6), 40
 MOLECULE = parse_smiles("CC=O")
 
 
+def ids_of(tokenizer: TextTokenizer) -> list[int]:
+    found = map(tokenizer.id_of, ("[CONFORMER]", "[/CONFORMER]", "[SMILES]", "[/SMILES]"))
+    return [id_ for id_ in found if id_ is not None]
+
+
 def legal_by_the_words(
     variant: str, tokenizer: TextTokenizer, rows: int, written: Sequence[int], *, target: int, before: int
 ) -> np.ndarray:
@@ -28,9 +33,7 @@ def legal_by_the_words(
     every ``[/CONFORMER]`` until the target is reached; bans it inside a conformer, and always ``[SMILES]``,
     ``[/SMILES]``, padding, and the end before the target. One variant forces the end at the target, one never does, and
     the one of training bans ``[SMILES]`` and padding alone. In these tokenizers the end token pads."""
-    opens, closes, asks, asked = (
-        tokenizer.id_of(tag) for tag in ("[CONFORMER]", "[/CONFORMER]", "[SMILES]", "[/SMILES]")
-    )
+    opens, closes, asks, asked = ids_of(tokenizer)
     legal = np.arange(rows) < tokenizer.vocab_size
     if pad := tokenizer.id_of("<|finetune_right_pad_id|>"):
         legal[pad] = False
@@ -59,7 +62,7 @@ def test_it_allows_what_the_groups_words_allow(name: str, tokenizer: str) -> Non
     """Of 10,000 random steps in all (in soak), each with every token of the vocabulary."""
     loaded, draws = load_tokenizer(tokenizer), np.random.default_rng(5)
     rows = loaded.vocab_size + 3
-    tags = [loaded.id_of(tag) for tag in ("[CONFORMER]", "[/CONFORMER]", "[SMILES]", "[/SMILES]")]
+    tags = ids_of(loaded)
     steps = 0
     while steps < STEPS_EACH:
         target, before = int(draws.integers(1, 5)), int(draws.integers(0, 4))
