@@ -279,7 +279,7 @@ def generate(
         mols = conformers_of(generation, reader)
         with writing(path) as sdf_file:
             sdf_file.write(to_sdf(mols).encode())
-        unread = sum(sample.check.conformers for sample in generation.samples) - len(mols)
+        unread = generation.conformers - len(mols)
         failed = f", {unread} cannot be read, by the {reader} reader" if unread else ""
         cli.note(f"{path}: {len(mols)} conformers{failed}")
     written = document(generation) | {"skipped": skipped}

@@ -179,6 +179,11 @@ class Generation:
             pass
         return self.in_order()
 
+    @property
+    def conformers(self) -> int:
+        """Of all samples so far, readable or not."""
+        return sum(sample.check.conformers for sample in self.samples)
+
     def in_order(self) -> list[Sample]:
         return sorted(self.samples, key=lambda sample: sample.sample_id)
 

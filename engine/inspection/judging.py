@@ -35,7 +35,7 @@ from engine.text.check import NOT_PARSED, check_sample, conformers_of_graph, ext
 Row = dict[str, Any]
 OF_SAMPLE = (
     "sample_id generation smiles heavy_atoms passed decodes clean stereo_right geometry_right usable failed "
-    "strain_kcal strain_moved_ang strain_field"
+    "strain_kcal strain_moved_ang strain_field conformers clean_each usable_each differ_least_ang differ_mean_ang"
 ).split()
 RATES, WHOLE = ("passed", "decodes", "clean", "usable", "stereo_right", "geometry_right"), 4
 """The first four are not known where that of a sample is not; not every molecule has the others."""
@@ -58,7 +58,8 @@ class JudgedRun:
         return [{name: row[name] for name in OF_SAMPLE} for row in self.rows]
 
     def rates(self) -> dict[str, float | None]:
-        """Shares of the samples, from 0 to 1, and means of the strain where the geometry is right."""
+        """Shares of the samples, and ``.._of_conformers`` of their conformers, from 0 to 1; and means of the strain where
+        the geometry is right. An answer of several conformers is usable if all of them are."""
 
         def mean(values: Iterable[float | None]) -> float | None:
             measured = [value for value in values if value is not None and abs(value) < MOST_MEASURED]
@@ -68,6 +69,9 @@ class JudgedRun:
         rates |= {name: None for name in RATES[:WHOLE] if any(row[name] is None for row in self.rows)}
         right = [row for row in self.rows if row["geometry_right"]]
         rates |= {name: mean(row[name] for row in right) for name in ("strain_kcal", "strain_moved_ang")}
+        for name in ("clean", "usable"):
+            each = [one for row in self.rows for one in row[f"{name}_each"] or (row[name],)]
+            rates[f"{name}_of_conformers"] = None if None in each else mean(each)
         return rates | {"strain_kcal_per_atom": mean(map(strain_per_atom, right))}
 
 

@@ -36,6 +36,8 @@ Counted = Iterator[tuple[Row, list[Row]]]
 """Samples with their blocks, as rows of the store."""
 COUNTS = (*COUNTED_IN_TEXTS, "misread_most_ang")
 """Columns of a run that are counted in its texts."""
+OF_VERDICTS = frozenset({"usable", "judged_conformers", "usable_conformers"})
+"""And of a judged run."""
 _SOME = "run_id = $run AND sample_id BETWEEN $first AND $last"
 _IDS = "SELECT sample_id FROM samples WHERE run_id = $run ORDER BY sample_id"
 _SAMPLES = f"SELECT {', '.join(SAMPLES.names)} FROM samples WHERE {_SOME} ORDER BY sample_id"
@@ -85,8 +87,7 @@ def recount_run(store: Store, run_id: str, continued: Mapping[tuple[int, int], s
     known = [name for name in COUNTS if name in sums or entry.row.get(name) is not None]
     columns |= {name: sums.get(name) for name in known} | {"counted_by": RULES}
     if entry.row.get("judged"):
-        names = ("usable", "judged_conformers", "usable_conformers")
-        columns |= {name: sums[name] for name in names if name in sums}
+        columns |= {name: sums[name] for name in OF_VERDICTS & sums.keys()}
     tables = {name: table for name, table in tables.items() if not _is_as_stored(table, _read(entry, name))}
     changed = {name: (entry.row.get(name), value) for name, value in columns.items() if entry.row.get(name) != value}
     return Recounted(rewrite_run(entry, tables, columns), changed)

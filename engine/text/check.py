@@ -190,13 +190,12 @@ def check_sample(
         for number, (text, part, readings) in enumerate(zip(answer.conformers, inside, of_each, strict=True))
     ]
     whole = _worst(parts)
-    why_not = (*whole.why_not_clean, *_around(answer, starts, sum(part.stop - part.start for part in inside)))
+    rest = tuple(_around(answer, starts, sum(part.stop - part.start for part in inside)))
+    whole = replace(whole, why_not_clean=(*whole.why_not_clean, *rest))
     is_other = asks_for_another(answer, prompt) or _UNKNOWN_TOKEN.search(text, answer.start) is not None
-    decodes = whole.decodes and not is_other
-    is_clean = decodes and whole.passed and not why_not
-    has_rest = is_other or len(why_not) > len(whole.why_not_clean)  # then no conformer of it is clean
-    each = tuple(part.passed and part.decodes and not part.why_not_clean and not has_rest for part in parts)
-    return replace(whole, decodes=decodes, clean=is_clean, clean_each=each, why_not_clean=why_not)
+    if is_other or rest:  # then no conformer of it is clean
+        whole = replace(whole, decodes=whole.decodes and not is_other, clean=False, clean_each=(False,) * len(parts))
+    return whole
 
 
 def _around(answer: Answer, starts: Sequence[int], inside: int) -> Iterator[str]:
@@ -215,12 +214,14 @@ def _worst(parts: Sequence[Check]) -> Check:
         farthest,
         passed=all(part.passed for part in parts),
         decodes=all(part.decodes for part in parts),
+        clean=all(part.clean for part in parts),
         issues=tuple(issue for part in parts for issue in part.issues),
         has_real_coordinates=all(part.has_real_coordinates for part in parts),
         blocks=sum(part.blocks for part in parts),
         unverified_blocks=sum(part.unverified_blocks for part in parts),
         conformers=len(parts),
         passed_each=tuple(part.passed for part in parts),
+        clean_each=tuple(part.clean for part in parts),
         why_not_clean=tuple(damage for part in parts for damage in part.why_not_clean),
     )
 
@@ -245,11 +246,11 @@ def _check_conformer(
     if other is not None:
         of_form = {NO_COORDINATES} if other in ("legacy", "binned") else set(issues)  # of the others nothing is read
         issues = [OTHER_WORDS[other], *(issue for issue in issues if issue not in of_form)]
-    damages = [] if other is not None else _damages(text, readings, prompt.atoms, form)
+    damages = [] if other is not None else list(_damages(text, readings, prompt.atoms, form))
     return Check(
         passed=not issues,
         decodes=takes_it,
-        clean=False,  # only the answer as a whole is
+        clean=takes_it and not issues and not damages,
         issues=tuple(f"{name}{issue}" for issue in issues),
         parsed=mol is not None,
         parse_error=parse_error,

@@ -176,13 +176,11 @@ def _chosen_conformer(inspection: Inspected) -> Inspected:
     count = len(inspection.shapes)
     if count < 2:
         return inspection
-    chosen = inspection.of_conformer(state.conformer_number())
+    chosen = inspection.of_conformer(state.number(state.CONFORMER) or first_faulty(inspection.sample))
     key = f"{state.CONFORMER}-{inspection.run.run_id}-{inspection.sample['sample_id']}"
     st.session_state[key] = chosen.number
-    usable = inspection.sample["usable_each"] or (None,) * count
-    marks = [
-        {True: " ✓", False: " ✗", None: ""}[usable[number] if number < len(usable) else None] for number in range(count)
-    ]
+    marks = [" ✓" if usable else " ✗" for usable in inspection.sample["usable_each"] or ()]
+    marks += [""] * (count - len(marks))
     st.segmented_control(
         f"Conformer (of {count})",
         range(1, count + 1),
@@ -195,6 +193,14 @@ def _chosen_conformer(inspection: Inspected) -> Inspected:
     )
     put_shown(conformer=chosen.number)
     return chosen
+
+
+def first_faulty(sample: Mapping[str, Any]) -> int:
+    """The first conformer, from 1, that is not clean, or else not usable; the first where all are."""
+    for name in ("clean_each", "usable_each"):
+        if False in (sample[name] or ()):
+            return int(sample[name].index(False)) + 1
+    return 1
 
 
 def _not_available(inspection: Inspected, has_steps: bool) -> None:

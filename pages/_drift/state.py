@@ -67,11 +67,6 @@ def put_atom(inside: Spot, atom: int | None, token: int | None = None, conformer
     _write(_opened(inside) | {ATOM: atom, TOKEN: token} | ({CONFORMER: conformer} if conformer else {}))
 
 
-def conformer_number() -> int:
-    """Of the conformer that is in view, from 1; one that the sample does not have counts as the first."""
-    return number(CONFORMER) or 1
-
-
 def put_conformer(inside: Spot, key: str) -> None:
     """As the buttons of this key stand. The token of another conformer is cleared."""
     _write(_opened(inside) | {CONFORMER: int(st.session_state[key] or 1), TOKEN: None})

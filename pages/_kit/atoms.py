@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Literal
@@ -83,8 +83,8 @@ def atom_rows(
     """In the order of the text. ``wrong``: what the molecule's checks say of an atom; ``redrawn``: by block, what a
     guard did. Of an open text, what is not written yet has no rows. Without an alignment there are blocks alone.
     ``only``: this conformer's."""
-    blocks = [block for block in blocks if only in (0, _conformer(block))]
-    several = not only and any(_conformer(block) > 1 for block in blocks)
+    blocks = _of_conformer(blocks, only)
+    several = max(map(_conformer, blocks), default=1) > 1 and not only
     is_position = alignment is not None and alignment.mode == "position"
 
     def row_of(block: Row, columns: tuple[int, ...], tokens: Sequence[AlignedToken]) -> AtomRow:
@@ -95,13 +95,10 @@ def atom_rows(
 
     if alignment is None:
         return [row_of(block, (), ()) for block in blocks]
-    keys = list(_keys(alignment, len(elements)))
     of_key = {_key(_conformer(block), block["atom"], block["block"]): block for block in reversed(blocks)}
     rows, indexes = list[AtomRow](), dict[Key, int]()
-    for key, columns in ((key, tuple(group)) for key, group in groupby(range(len(keys)), key=keys.__getitem__)):
+    for key, columns in _runs(alignment, len(elements), only):
         tokens = [alignment.rows[column] for column in columns]
-        if only and only not in (tokens[0].conformer if key is None else key[0], tokens[0].conformer):
-            continue
         if is_open and all(token.pos is None for token in tokens):
             continue
         if key is None:
@@ -116,6 +113,10 @@ def atom_rows(
                 _missing(key, columns, elements, several, is_open) if block is None else row_of(block, columns, tokens)
             )
     return rows
+
+
+def _of_conformer(blocks: Sequence[Row], only: int) -> Sequence[Row]:
+    return [block for block in blocks if _conformer(block) == only] if only else blocks
 
 
 def _key(conformer: int, atom: int | None, block: int) -> Key:
@@ -162,6 +163,16 @@ def _keys(alignment: Alignment, atoms: int) -> Iterable[Key | None]:
         else:  # nothing is written here, or the last block is still open
             conformer, atom = divmod(token.block, atoms or 1)
             yield None if token.block < 0 else (conformer + 1, atom)
+
+
+def _runs(alignment: Alignment, atoms: int, only: int) -> Iterator[tuple[Key | None, tuple[int, ...]]]:
+    """Columns next to each other of one key, of all conformers or ``only`` one."""
+    keys = list(_keys(alignment, atoms))
+    for key, group in groupby(range(len(keys)), key=keys.__getitem__):
+        columns = tuple(group)
+        conformer = alignment.rows[columns[0]].conformer
+        if only in (0, key[0] if key and key[0] else conformer):
+            yield key, columns
 
 
 def _row(

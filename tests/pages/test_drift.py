@@ -393,10 +393,17 @@ def test_a_damaged_second_conformer_is_named(own: Store, tmp_path: Path) -> None
     app = opened(run=entry.id)
     assert shown(app)["sample"] == 1
     assert "Not clean: 1 of 6 blocks has junk (conformer 2)." in words(app)
-    assert "C, atom 0 of conformer 2" in strip(app)
+    assert shown(app)["conformer"] == 2, "the damaged one is in view"
+    assert "zz" in strip(app)
+    (frame,) = app.get("iframe")
+    assert "2 of 3 atoms readable" in frame.proto.srcdoc
+    picker: Any = next(group for group in app.get("button_group") if "Conformer (of 2)" in str(group.proto))
+    picker.set_value(1).run()
+    assert shown(app)["conformer"] == 1 and app.query_params["conformer"] == "1"
     (frame,) = app.get("iframe")
     assert "Conformer 1 of 2 in this answer" in frame.proto.srcdoc
     assert "atom 0, [C]: exact" in frame.proto.srcdoc, "of the conformer that is drawn nothing is damaged"
+    assert "zz" not in strip(app)
     app = opened(run=entry.id, sample="0")
     assert "every atom of each of its 2 conformers has its block" in words(app)
 

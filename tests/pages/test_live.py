@@ -133,6 +133,24 @@ def test_a_mol_block_is_a_molecule() -> None:
 # --- lanes ------------------------------------------------------------------------------------------------------------
 
 
+def test_several_conformers_are_asked_for_by_a_number_and_looked_at_one_by_one(live: Live) -> None:
+    lanes = {"lp2": "—", "lp3": "—", "conformers": "2"}
+    app = live(smiles="CC=O", model=MODEL, lp1="group-v4.3", **lanes)
+    (error,) = app.error
+    assert "The LP group-v4.3 writes one conformer per answer" in error.value.replace("\\", "")
+    assert app.button(key="generate").disabled
+    app = generated(live, lp1="exact", **lanes, most_tokens="300")
+    (lane,) = app.session_state["live_lanes"]
+    (row,) = open_store().rows("SELECT conformers, clean, text FROM samples WHERE run_id = $r", {"r": lane.run_id})
+    assert (row["conformers"], row["clean"], row["text"].count("[/CONFORMER]")) == (2, True, 2)
+    frames = []
+    for number in ("1", "2"):
+        app.segmented_control(key="conformer1").set_value(number).run()
+        (frame,) = app.get("iframe")
+        frames.append(frame.proto.srcdoc)
+    assert not app.exception and frames[0] != frames[1], "each has its own places"
+
+
 def test_three_lanes_from_click_to_result(live: Live, tmp_path: Path) -> None:
     app = generated(live)
     assert not app.error

@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import streamlit as st
 
@@ -98,8 +99,8 @@ class StartForm:
             st.info(problem, icon=":material/edit:")
             return
         try:
-            for lp in lps:
-                Plan(lp, sampling=sampling, generations=each, seed=seed, limit=limit, conformers=conformers)
+            plan_of = partial(Plan, sampling=sampling, generations=each, seed=seed, limit=limit, conformers=conformers)
+            list(map(plan_of, lps))  # which checks them
         except DriftscopeError as error:
             st.error(error_markdown(error), icon=":material/error:")
             return
