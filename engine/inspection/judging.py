@@ -58,8 +58,8 @@ class JudgedRun:
         return [{name: row[name] for name in OF_SAMPLE} for row in self.rows]
 
     def rates(self) -> dict[str, float | None]:
-        """Shares of the samples, and ``.._of_conformers`` of their conformers, from 0 to 1; and means of the strain where
-        the geometry is right. An answer of several conformers is usable if all of them are."""
+        """Shares of the samples, and ``.._of_conformers`` of their conformers, from 0 to 1; and means of the strain
+        where the geometry is right. An answer of several conformers is usable if all of them are."""
 
         def mean(values: Iterable[float | None]) -> float | None:
             measured = [value for value in values if value is not None and abs(value) < MOST_MEASURED]
