@@ -97,10 +97,11 @@ class RunPlan:
             raise RunError(f"the run's plan cannot be read ({error})", "It is of another version: run again") from error
 
     def assumed(self, sheet: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings that the version which wrote the sheet did not have yet. A guard's are as old as guards."""
+        """The settings that the version which wrote the sheet did not have yet. A guard's are as old as guards, and
+        before conformers and examples were settings, an answer had one and a prompt none."""
         given = {*sheet, *sheet["plan"]}
         settings = asdict(self) | asdict(self.plan)
-        return {name: value for name, value in settings.items() if name not in {*given, "guard"}}
+        return {name: value for name, value in settings.items() if name not in {*given, "guard", "conformers", "examples"}}
 
     def groups(self, heavy_atoms: Sequence[int]) -> list[list[int]]:
         """Indices of the molecules in groups, longest first: rows of similar length share a batch."""
