@@ -101,7 +101,9 @@ class RunPlan:
         before conformers and examples were settings, an answer had one and a prompt none."""
         given = {*sheet, *sheet["plan"]}
         settings = asdict(self) | asdict(self.plan)
-        return {name: value for name, value in settings.items() if name not in {*given, "guard", "conformers", "examples"}}
+        return {
+            name: value for name, value in settings.items() if name not in {*given, "guard", "conformers", "examples"}
+        }
 
     def groups(self, heavy_atoms: Sequence[int]) -> list[list[int]]:
         """Indices of the molecules in groups, longest first: rows of similar length share a batch."""
