@@ -15,7 +15,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -157,7 +157,7 @@ def _answered(
 
 def _packed(records: Sequence[PoolRecord]) -> list[tuple[Any, ...]]:
     """As plain values: a closed process imports no class of ours."""
-    return [astuple(record) for record in records]
+    return [tuple(getattr(record, name) for name in PoolRecord.__slots__) for record in records]
 
 
 def _not_finished(record: PoolRecord, error: SandboxError, limit_s: float) -> PoolConformer:

@@ -87,8 +87,8 @@ def _differences(published: Published, setting: EvaluationSetting, convention: s
         yield f"molecules: {counted(setting.not_asked, 'molecule')} of the set were not asked for"
     least, most = setting.samples_per_reference
     if least < PER_REFERENCE:
-        share = f"{least:.2g}K" if least == most else f"{least:.2g}K to {most:.2g}K"
-        yield f"samples: {share}, not {published.samples} (K: references of a molecule)"
+        share = f"{least:.2g}" if least == most else f"{least:.2g} to {most:.2g}"
+        yield f"samples: {share} per reference, not {PER_REFERENCE}"
     if published.conformers is not None and setting.asked not in (None, published.conformers):
         yield f"samples in all: {setting.asked:,}, not {published.conformers:,}"
     if setting.threshold_ang != published.threshold_ang:

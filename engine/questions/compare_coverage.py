@@ -128,7 +128,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
             curves += curve_rows(head | {"name": BASELINE}, result.baseline, side)
     without = [names[entry.id] for entry in entries if not has_samples(entry)]
     notes = [{"note": f"Left out, without samples: {listed(without)}."}] if without else []
-    notes += [{"note": note} for note in refused_notes(published)]
+    notes += [{"note": note} for note in (*unknown_notes(conventions), *refused_notes(published))]
     return {
         "main": rows_table(rows),
         "curves": rows_table(curves),
@@ -155,6 +155,13 @@ def published_rows(head: dict[str, Any], result: Evaluation) -> Iterator[dict[st
     """Each published figure, and what keeps it from standing next to the run."""
     for figure, different in shown_next_to(result.setting()):
         yield head | {"published": figure.name, "source": figure.source, "differs": "; ".join(different)}
+
+
+def unknown_notes(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Runs whose RMSDs by atom indices were not computed."""
+    runs = [row["name"] for row in rows if "run" in row and row["molecules"] is None]
+    if runs:
+        yield f"By atom indices: not computed for {listed(runs)}; `evaluate RUN --atom-indices` does it."
 
 
 def refused_notes(rows: Sequence[dict[str, Any]]) -> Iterator[str]:

@@ -489,6 +489,17 @@ def test_uploads_are_handed_in_with_their_names(board: Board, page: str, key: st
     assert app.button(f"{key}_go").disabled, "they are imported"
 
 
+def test_conformers_of_another_program_are_handed_in_like_reports(board: Board) -> None:
+    app = opened(manage="Import")
+    assert {".sdf", ".parquet", ".pickle", ".json"} <= set(app.file_uploader[0].proto.type)
+    app.file_uploader[0].set_value([("pool.sdf", b"a record", "chemical/x-mdl-sdfile")])
+    labelled(app, "text_input", "Label").set_value("ETKDG")
+    app.run()
+    app.button("import_go").click().run()
+    ((_, handed, inputs, _),) = board.handed
+    assert (handed, inputs) == (["import", "--label=ETKDG", "--"], [("pool.sdf", b"a record")])
+
+
 def test_files_of_this_machine_are_patterns_of_the_command(board: Board, store: Store) -> None:
     control, _ = both(store)
     app = opened(
