@@ -23,7 +23,7 @@ GROUND = ("__init__", "assets", "errors", "paths", "processes", "records", "sand
 # In the order of docs/architecture.md: what belongs to the room, and how many lines it has, about.
 ROOMS: dict[str, tuple[int, tuple[str, ...]]] = {
     "app.py, pages/": (11_500, ("app.py", "pages/*")),
-    "what one page alone needs": (4_200, tuple(f"pages/_{page}/*" for page in PAGES)),
+    "what one page alone needs": (4_250, tuple(f"pages/_{page}/*" for page in PAGES)),
     "scripts and styles of pages": (2_000, ("pages/*.js", "pages/*.css", "pages/*.html")),
     "engine/cli/": (2_350, ("engine/cli/*", "engine/__main__.py")),
     "engine/questions/": (7_000, ("engine/questions/*",)),
@@ -32,7 +32,7 @@ ROOMS: dict[str, tuple[int, tuple[str, ...]]] = {
     "engine/inspection/": (3_200, ("engine/inspection/*",)),
     "engine/profile/, logits/": (3_200, ("engine/profile/*", "engine/logits/*")),
     "engine/store/": (3_800, ("engine/store/*", "engine/user_files.py")),
-    "engine/decode/": (4_200, ("engine/decode/*",)),
+    "engine/decode/": (4_250, ("engine/decode/*",)),
     "engine/lp/, models/": (3_930, ("engine/lp/*", "engine/lp_records.py", "engine/models/*")),
     "engine/text/": (2_800, ("engine/text/*",)),
     "engine/chem/": (3_900, ("engine/chem/*",)),

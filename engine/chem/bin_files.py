@@ -24,10 +24,14 @@ FIX = f"A file of bins is JSON with mode ({', '.join(BIN_MODES)}), L, H, n_bins 
 
 def read_bin_file(path: Path) -> BinFormat:
     """The bins of a file; a FileError says which key of it is wrong."""
+    return read_bins(read_text(str(path)), path.name)
+
+
+def read_bins(content: str | bytes, name: str) -> BinFormat:
     try:
-        return bins_from(parsed_json(read_text(str(path))))
+        return bins_from(parsed_json(content))
     except ValueError as error:
-        raise FileError(f"{shown(path.name)} is no file of bins: {error}", FIX) from error
+        raise FileError(f"{shown(name)} is no file of bins: {error}", FIX) from error
 
 
 def bins_from(document: Any) -> BinFormat:

@@ -17,7 +17,7 @@ from engine.chem.molecule_sets import load_molecule_set
 from engine.chem.structure_files import read_molecules
 from engine.errors import DriftscopeError
 from engine.figures.words import listed, percent
-from engine.lp_records import DEFAULT_PLACEHOLDER, SHORT_PLACEHOLDER
+from engine.lp_records import DEFAULT_PLACEHOLDER, SHORT_PLACEHOLDER, usual_placeholder
 from engine.questions.question import Chart, Column, rows_table
 from engine.records import FIXED4, SHORTEST4, TRIMMED4, BinFormat, NumberFormat
 from engine.text.placeholder import fit_placeholder, reference_text
@@ -31,14 +31,22 @@ from pages._shared.sections import fold, is_unfolded
 from pages._shared.table_files import table_buttons
 from pages._shared.uploads import uploads
 from pages._shared.words import unbroken
-from pages._tokenizer_lab.choices import PLACEHOLDERS, folder_input, folder_waits, label_of, tokenizers
+from pages._tokenizer_lab.choices import (
+    BARE_BINS,
+    OLDER_BINS,
+    PLACEHOLDERS,
+    folder_input,
+    folder_waits,
+    label_of,
+    tokenizers,
+)
 
 FORMS = {
     "Four decimals": FIXED4,
     "Trailing zeros dropped": TRIMMED4,
     "Trailing zeros and point dropped": SHORTEST4,
-    "Bins of 0.042 Å": BinFormat.in_brackets(0.042, 21),
-    "Bins of 0.05 Å": BinFormat.in_brackets(0.05, 9.0),
+    **OLDER_BINS,
+    **{name: form for name, form in BARE_BINS.items() if "212" not in name},
 }
 FORM_HELP = (
     "Some models write 0.5, not 0.5000; some write 2, not 2.0; some write the number of a bin. "
@@ -72,7 +80,8 @@ _ENDINGS = (".sdf", ".mol", ".smi", ".csv", ".tsv", ".txt", ".gz")
 
 def show() -> None:
     answer = st.container()
-    form = FORMS[one_of("Number format", list(FORMS), "decimals", help=FORM_HELP)]
+    form_name = one_of("Number format", list(FORMS), "decimals", help=FORM_HELP)
+    form = FORMS[form_name]
     is_open = folder_waits() or is_unfolded(INPUTS, st.query_params.get("set", SHIPPED) != SHIPPED)
     with fold("Molecules, placeholders, another tokenizer", INPUTS, is_open, ":material/edit:"):
         molecules = _molecules()
@@ -85,7 +94,9 @@ def show() -> None:
             return
         weights = (st.session_state["junk_weight"], st.session_state["cut_weight"])
         names = tuple(tokenizer.name for tokenizer in tokenizers())
-        rows, bars = _measured(tuple(texts), names, tuple(placeholders), *weights)
+        if isinstance(form, BinFormat):  # placeholders of decimals have no meaning there
+            placeholders = [usual_placeholder(form)]
+        rows, bars = _measured(tuple(texts), names, tuple(placeholders), *weights, form_name, form)
         words = _sentence(rows)
         st.markdown(unbroken(escaped(words)))
         default = [row for row in rows if row["placeholder"] == DEFAULT_PLACEHOLDER]
@@ -218,14 +229,21 @@ def _texts(molecules: list[str] | list[Chem.Mol], form: NumberFormat) -> list[st
 
 @st.cache_data(max_entries=50, show_spinner="Counting tokens …")
 def _measured(
-    texts: tuple[str, ...], names: tuple[str, ...], placeholders: tuple[str, ...], junk_weight: float, cut_weight: float
+    texts: tuple[str, ...],
+    names: tuple[str, ...],
+    placeholders: tuple[str, ...],
+    junk_weight: float,
+    cut_weight: float,
+    form_name: str,
+    _form: NumberFormat,
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """A row for each tokenizer with each placeholder, the fitted one last; and a row for each drift of these."""
     rows, bars = [], []
     for tokenizer in map(load_tokenizer, names):
-        fitted = fit_placeholder(texts, tokenizer, junk_weight=junk_weight, cut_weight=cut_weight).placeholder
+        weights = {"junk_weight": junk_weight, "cut_weight": cut_weight}
+        fitted = fit_placeholder(texts, tokenizer, _form, **weights).placeholder
         for index, placeholder in enumerate((*placeholders, fitted)):
-            summary, is_fitted = (drift_summary(texts, tokenizer, placeholder), index == len(placeholders))
+            summary, is_fitted = (drift_summary(texts, tokenizer, placeholder, _form), index == len(placeholders))
             shown = f"fitted: {placeholder}" if is_fitted else placeholder
             rows.append(
                 {

@@ -15,9 +15,10 @@ from engine.chem.smiles import parse_smiles
 from engine.errors import DriftscopeError, EmbedError, SmilesError
 from engine.figures.words import counted
 from engine.inspection.judging import judge_text
+from engine.lp_records import usual_placeholder
 from engine.questions.question import Column, rows_table
-from engine.records import FIXED4, Block, Molecule
-from engine.text.blocks import count_junk, find_blocks
+from engine.records import FIXED4, BinFormat, Block, Molecule, NumberFormat
+from engine.text.blocks import READ_FORMAT, count_junk, find_blocks
 from engine.text.generated import ReadText, ReadToken, block_needs, read_text, read_tokens
 from engine.text.placeholder import reference_text
 from engine.text.template import build_template
@@ -29,7 +30,7 @@ from pages._shared.errors import error_markdown, escaped
 from pages._shared.theme import DARK, palette
 from pages._shared.verdict_badges import failed_checks, molecule_badges, text_badge
 from pages._shared.words import verdict
-from pages._tokenizer_lab.choices import drift_words, folder_input, label_of, placeholder_input, tokenizers
+from pages._tokenizer_lab.choices import bins_input, drift_words, folder_input, label_of, placeholder_input, tokenizers
 
 EXAMPLES = {
     "Junk and cut": "[C]<6.9467,-1.369,0.8415amen>=[O]<-1.2034,-0.5100,0.8012>",
@@ -73,11 +74,13 @@ def show() -> None:
         raise DriftscopeError(f"the text has {len(text):,} characters, the limit is {MOST_CHARACTERS:,}", "Shorten it")
     kind = kind_of_input(text)
     molecule = _molecule(text) if kind == "smiles" else None
-    st.caption(KIND_WORDS[kind if kind != "smiles" or molecule else "text"])
+    bins = bins_input(is_bare=kind == "bins") if kind in ("bins", "binned") else None
+    known = KIND_WORDS[kind if kind != "smiles" or molecule else "text"]
+    st.caption(escaped(known if bins is None else f"Read as text of {bins.words}"))
     if molecule is not None:
         _show_molecule(molecule, chosen, placeholder)
     else:
-        _show_text(text, chosen, placeholder)
+        _show_text(text, chosen, placeholder if bins is None else usual_placeholder(bins), bins)
 
 
 # --- input --------------------------------------------------------------------------------------------------------
@@ -176,22 +179,17 @@ def _show_molecule(molecule: Molecule, chosen: list[TextTokenizer], placeholder:
 # --- any other text -----------------------------------------------------------------------------------------------
 
 
-def _show_text(text: str, chosen: list[TextTokenizer], placeholder: str) -> None:
+def _show_text(text: str, chosen: list[TextTokenizer], placeholder: str, bins: BinFormat | None) -> None:
+    form = READ_FORMAT if bins is None else bins
     needs_by_tokenizer = {}
     strips = []
     for tokenizer in chosen:
-        annotated = read_text(text, tokenizer)
+        annotated = read_text(text, tokenizer, form)
         tokens = read_tokens(annotated, tokenizer)
-        needs = block_needs(annotated, tokenizer, placeholder)
+        needs = block_needs(annotated, tokenizer, placeholder, form)
         needs_by_tokenizer[label_of(tokenizer)] = needs
-        caption = "no coordinate block"
-        if annotated.blocks:
-            drifts = ", ".join(drift_words(need.drift) for need in needs[:6]) + (" …" if len(needs) > 6 else "")
-            junk = " with junk" if any(token.is_junk for token in tokens) else ""
-            free = sum(token.role == "FREE" for token in tokens)
-            caption = f"{free:,} FREE{junk} in {counted(len(needs), 'block')} · drift {drifts}"
-        strips.append((tokenizer, _tokens(tokens, beyond_template(tokens, needs)), caption))
-    is_other = kind_of_input(text) in OTHER_WORDS
+        strips.append((tokenizer, _tokens(tokens, beyond_template(tokens, needs)), _caption(tokens, needs)))
+    is_other = bins is None and kind_of_input(text) in OTHER_WORDS
     is_judged = bool(annotated.blocks) and not is_other
     verdict_area = st.container()
     if is_judged:
@@ -202,9 +200,18 @@ def _show_text(text: str, chosen: list[TextTokenizer], placeholder: str) -> None
     if is_judged:
         _junk_metrics(annotated)
         _blocks_table(annotated, needs_by_tokenizer)
-        if kind_of_input(text) == "enriched":
+        if bins is not None or kind_of_input(text) == "enriched":
             with verdict_area:
-                _verdict(text, annotated)
+                _verdict(text, annotated, form)
+
+
+def _caption(tokens: list[ReadToken], needs: list[Block]) -> str:
+    if not needs:
+        return "no coordinate block"
+    drifts = ", ".join(drift_words(need.drift) for need in needs[:6]) + (" …" if len(needs) > 6 else "")
+    junk = " with junk" if any(token.is_junk for token in tokens) else ""
+    free = sum(token.role == "FREE" for token in tokens)
+    return f"{free:,} FREE{junk} in {counted(len(needs), 'block')} · drift {drifts}"
 
 
 def _show_tokens(strips: list[tuple[TextTokenizer, tuple[Token, ...], str]], text: str) -> None:
@@ -228,10 +235,10 @@ def template_words(needs: dict[str, list[Block]], placeholder: str) -> str:
     )
 
 
-def _verdict(text: str, annotated: ReadText) -> None:
+def _verdict(text: str, annotated: ReadText, form: NumberFormat) -> None:
     """Whether the text is sound, and the molecule right, too."""
     try:
-        row = _judged(text)
+        row = _judged(text, hash(form), form)
     except DriftscopeError as error:
         st.info(error_markdown(error), icon=":material/info:")
         return
@@ -247,8 +254,8 @@ def _verdict(text: str, annotated: ReadText) -> None:
 
 
 @st.cache_data(max_entries=200, show_spinner="Judging the molecule …")
-def _judged(text: str) -> dict[str, Any]:
-    return judge_text(text, limit_s=JUDGE_LIMIT_S)
+def _judged(text: str, form_hash: int, _form: NumberFormat) -> dict[str, Any]:
+    return judge_text(text, form=_form, limit_s=JUDGE_LIMIT_S)
 
 
 def _tokens(tokens: list[ReadToken], beyond: set[int]) -> tuple[Token, ...]:

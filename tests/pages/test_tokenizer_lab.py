@@ -136,3 +136,23 @@ def test_a_hostile_placeholder_is_text_in_figure_and_file() -> None:
     assert set(app.dataframe[0].value["placeholder"]) >= {hostile}
     spec = app.get("plotly_chart")[0].proto.spec
     assert "%{x}<br>" not in spec and "&quot;&amp;a" in spec
+
+
+BINNED = "[SMILES]CC=O[/SMILES][CONFORMER][C]144127129;[C]127134129=[O]115126129;[/CONFORMER]"
+
+
+def test_a_text_of_bins_is_judged_once_its_bins_are_chosen() -> None:
+    app = lab(text=BINNED)
+    assert not app.exception and not app.metric and "text of bins" in app.caption[0].value
+    app.selectbox(key="bins").set_value("256 uniform bins").run()
+    assert not app.exception and "Read as text of 256 bins" in app.caption[0].value
+    assert list(app.dataframe[0].value["kinds"]) == ["exact", "missing semicolon", "exact"]
+    assert list(app.dataframe[0].value["Qwen3: drift"]) == ["exact · 9 of 9"] * 3
+    assert "1 of 3 blocks lacks its semicolon" in words(app)
+
+
+def test_a_molecule_set_of_bins_drifts_nowhere() -> None:
+    app = lab(**SET, decimals="256 uniform bins")
+    table = app.dataframe[0].value
+    assert not app.exception and set(table["placeholder"]) == {"128128128", "fitted: 128128128"}
+    assert set(table["exact"]) == {100.0}
