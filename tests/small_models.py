@@ -81,14 +81,14 @@ def _folder(tokenizer: str, rows: int, end: int) -> Path:
     """Made once a test run: drawing the weights takes longer than copying them."""
     import torch
 
-    shape, folder = SMALL[tokenizer], _temporary()
+    shape, folder = SMALL[tokenizer], temporary_folder()
     with torch.random.fork_rng():
         torch.manual_seed(0)
         shape.model(shape.config(rows, end=end)).save_pretrained(folder)
     return folder
 
 
-def _temporary() -> Path:
+def temporary_folder() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="driftscope-small-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
@@ -97,7 +97,7 @@ def _temporary() -> Path:
 @cache
 def _registry() -> Path:
     """Made, and its model expanded, once a test run."""
-    folder = _temporary()
+    folder = temporary_folder()
     (folder / "cache").mkdir()
     (folder / "cache" / "tokenizers").symlink_to(Path.home() / ".cache" / "driftscope" / "tokenizers")
     return registered(folder, small_shipped())

@@ -88,7 +88,7 @@ class Plan:
     )
     most_thrown: float | None = cli.option(None, "blocks thrown away, of each one's (guarded 1, shaped 2)", of=FROM_0)
     checks: str = cli.option(",".join(GUARD_CHECKS), "lp guarded or shaped: what is checked", "--guard")
-    backend: str = cli.option("fast", "fast (ours) or hf (plain generate)")
+    backend: str = cli.option("auto", "fast (ours), hf (plain generate), or auto: fast where it runs the model")
     compile: bool = cli.option(False, "compile the fast backend (takes minutes; for a GPU)")
     sampling: str = cli.option("qwen3", "a preset, such as greedy", "--sampling", "--sampling-config")
     temperature: float | None = cli.option(None, "overrides the preset", of=FROM_0)
@@ -251,7 +251,7 @@ def generate(
     molecules, skipped = read_molecules(io, smiles or [], file)
     # Imported here: torch takes seconds.
     from engine.chem.structure_files import to_sdf
-    from engine.decode.generation import Generation, conformers_of, document, names_of
+    from engine.decode.generation import Generation, backend_for, conformers_of, document, names_of
     from engine.models.devices import set_threads
     from engine.models.loading import load_model
     from engine.profile.steps import aligned_samples
@@ -259,6 +259,7 @@ def generate(
     path = Path(sdf) if sdf else None
     set_threads(of_model.threads)
     loaded = load_model(entry, choice.device, choice.dtype, choice.attention)
+    plan = replace(plan, backend=backend_for(loaded, plan.backend))
     stopped, about = False, (f"{entry.name}, {plan.lp}", "generate --profile", profile_run)
     with (
         logged.recording(io) as log,

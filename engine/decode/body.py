@@ -1,4 +1,4 @@
-"""The layers and the head of a Qwen3 or LLaMA model of ``transformers``, run with as few operations as they take.
+"""The layers and the head of a Qwen, LLaMA or Mistral model of ``transformers``, in as few operations as they take.
 
 The same weights, the same numbers: projections of a layer that read the same input are one product, in an order that
 suits the processor where they are large (`Product`), norms are the library's fused ones, grouped heads are folded
@@ -29,6 +29,7 @@ from transformers import PreTrainedModel
 from engine.errors import ModelError
 from engine.lp.driver import SYMBOL, State
 from engine.lp.table import NO_ID, SYMBOLS, Automaton, Program, live_columns
+from engine.models.architectures import why_not_fast
 from engine.models.devices import free_memory
 
 MKLDNN: Any = torch.ops.mkldnn
@@ -180,18 +181,14 @@ class Body:
     def __init__(self, model: PreTrainedModel, positions: int, *, is_packed: bool | None = None) -> None:
         """``is_packed``: whether the layers' products are; None: each where that pays."""
         config: Any = model.config
-        if any(kind != "full_attention" for kind in getattr(config, "layer_types", None) or []):
-            raise ModelError("the model attends within a sliding window", "Use the backend hf")
+        if why := why_not_fast(config):
+            raise ModelError(f"the backend fast cannot run the model: {why}", "Use the backend hf")
         core: Any = model.model
-        if core.rotary_emb.rope_type == "longrope":  # its rotations depend on how long a text is
-            raise ModelError("the model scales its rotations by longrope", "Use the backend hf")
-        if config.hidden_act != "silu":
-            raise ModelError(f"the model's activation is {config.hidden_act!r}, not 'silu'", "Use the backend hf")
         self.heads: int = config.num_attention_heads
         self.kv_heads: int = config.num_key_value_heads
         self.head_width: int = getattr(config, "head_dim", None) or config.hidden_size // self.heads
         self.eps: float = config.rms_norm_eps
-        self.name = str(model.name_or_path)
+        self.name, self.positions = str(model.name_or_path), positions
         self.embedding: Tensor = core.embed_tokens.weight
         self.width: int = self.embedding.shape[1]
         self.head: Tensor = model.get_output_embeddings().weight  # [V, W]
@@ -207,6 +204,10 @@ class Body:
         self.dtype, self.device = self.embedding.dtype, self.embedding.device
         self.cos, self.sin = self._rotations(core, positions)
         self._run: Callable[[Tensor, TokenLayout, KvCache], Tensor] = self._layers_of
+
+    @property
+    def vocab_rows(self) -> int:
+        return len(self.head)
 
     @property
     def whole_head(self) -> Product | None:

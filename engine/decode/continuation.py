@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from engine.decode.fast import FastBackend
+from engine.decode.hf import HfBackend
 from engine.decode.plan import DecodeOptions, Request, Sampling
 from engine.decode.scoring import Stored, forced_closes, walk
 from engine.decode.steps import Counters, Step
@@ -66,7 +67,7 @@ def cuts_of(constraint: Constraint, molecule: Molecule, stored: Stored, blocks: 
 
 
 def continue_blocks(
-    backend: FastBackend,
+    backend: FastBackend | HfBackend,
     constraint: ExactConstraint,
     tokenizer: TextTokenizer,
     cuts: Sequence[Cut],
@@ -81,7 +82,7 @@ def continue_blocks(
     """
     exact = copy.copy(backend)  # the same weights
     exact.constraint = constraint
-    positions = len(backend.body.cos)
+    positions = backend.positions
     begun = _begun(cuts, constraint, tokenizer, backend.end_id)
     requests = [
         Request(number, number, (*cuts[number].prompt, *cuts[number].written), begun[number].program, limit, start)

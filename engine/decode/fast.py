@@ -29,6 +29,7 @@ from engine.decode.steps import Back, Counters, Events
 from engine.lp.constraint import HasAutomaton
 from engine.lp.driver import LOST, State
 from engine.lp.table import NO_ID
+from engine.models.architectures import positions_of
 
 STEPS = 8
 """Steps between two looks at what was written. A row that ends in between idles for half of that on average."""
@@ -58,12 +59,16 @@ class FastBackend:
         compile: bool = False,
     ) -> None:
         """``is_static``: steps of fixed shapes; None: where there is a CUDA device to capture them."""
-        positions = int(model.config.max_position_embeddings)
-        self.body = Body(model, positions, is_packed=False if compile else None)  # compiled code has its own order
+        is_packed = False if compile else None  # compiled code has its own order
+        self.body = Body(model, positions_of(model.config), is_packed=is_packed)
         if compile:
             self.body.compile()
         self.constraint, self.end_id, self.vocab_size = constraint, end_id, vocab_size
         self.is_static = self.body.device.type == "cuda" if is_static is None else is_static
+
+    @property
+    def positions(self) -> int:
+        return self.body.positions
 
     def run(
         self,

@@ -22,7 +22,7 @@ from engine.decode.diagnosis import close_ids
 from engine.decode.guarding import AnswerGuard
 from engine.decode.plan import BackendName, DecodeOptions, Plan, Request, requests_for
 from engine.decode.samples import Guarding, Reader, Sample, ThrownTry
-from engine.decode.scoring import Stored, forced_closes, score
+from engine.decode.scoring import Stored, forced_closes, reader_of, score
 from engine.decode.shaped_rows import AnswerShape
 from engine.decode.steps import Back, Counters, Diagnosis, Event, Step, StepObserver, Stop, StopReason, Tap, phase
 from engine.decode.weighing import log_ws
@@ -63,7 +63,7 @@ class Generation:
         self, loaded: LoadedModel, molecules: Sequence[Molecule], plan: Plan, numbers: Sequence[int] | None = None
     ) -> None:
         began = time.perf_counter()
-        self.loaded, self.plan = loaded, plan
+        self.loaded, self.plan = loaded, replace(plan, backend=backend_for(loaded, plan.backend))
         self.descriptors = plan.descriptors_of(loaded.entry.descriptors)
         lp, cleanup = split_cleanup(plan.lp)
         self.lp = lp_record(lp).name
@@ -73,7 +73,7 @@ class Generation:
         parameters = LpParameters(self.placeholder, self.form, plan.equal_work, plan.conformers, before)
         self.constraint = build_constraint(self.lp, loaded.tokenizer, loaded.vocab_rows, parameters)
         self.reader = Reader(loaded.tokenizer, self.lp, self.placeholder, self.form, cleanup)
-        self.backend = make_backend(loaded, self.constraint, plan.backend, compile=plan.compile)
+        self.backend = make_backend(loaded, self.constraint, self.plan.backend, compile=plan.compile)
         self._take(molecules, numbers, began)
 
     def more(self, molecules: Sequence[Molecule], numbers: Sequence[int] | None = None) -> Generation:
@@ -105,6 +105,8 @@ class Generation:
             )
             self.counters = Counters()
             self._note_examples()
+            if self.loaded.why_not_fast:
+                self.counters.notes.append(f"written by the backend hf: {self.loaded.why_not_fast}")
             if lp_record(self.lp).is_guarded:
                 self._guard()
         self.template_s = time.perf_counter() - began
@@ -201,10 +203,8 @@ class Generation:
 
     def diagnosed(self, samples: Sequence[Sample]) -> Iterator[list[Diagnosis]]:
         """What the model thinks at each token of these, read once more."""
-        from engine.decode.body import Body
-
         scored = score(
-            Body(self.loaded.model, self.loaded.positions),
+            reader_of(self.loaded),
             self.constraint,
             [self.stored(sample.sample_id, sample.token_ids) for sample in samples],
             self.loaded.tokenizer.vocab_size,
@@ -264,9 +264,18 @@ class Generation:
 
     def _equal_limits(self) -> list[int]:
         """The tokens that the default LP takes for each molecule, with the same sampling and seed."""
-        plan = replace(self.plan, lp=DEFAULT_LP, placeholder="", backend="fast", generations=1, equal_work=False)
+        plan = replace(self.plan, lp=DEFAULT_LP, placeholder="", backend="auto", generations=1, equal_work=False)
         exact = Generation(self.loaded, self.molecules, replace(plan, diagnostics=False), self.numbers)
         return [sample.tokens for sample in exact.run()]
+
+
+def backend_for(loaded: LoadedModel, wanted: BackendName) -> BackendName:
+    """``fast`` or ``hf``; an error where ``fast`` is asked for and cannot run the model."""
+    why = loaded.why_not_fast
+    if wanted == "fast" and why:
+        problem = f"the backend fast cannot run {loaded.entry.name}: {why}"
+        raise ModelError(problem, "Use the backend hf, which auto chooses")
+    return wanted if wanted != "auto" else "hf" if why else "fast"
 
 
 def make_backend(
@@ -280,7 +289,7 @@ def make_backend(
     if end is None:
         raise ModelError(f"the tokenizer of {loaded.entry.name} has no end token", "Use another tokenizer")
     vocab_size = loaded.tokenizer.vocab_size
-    if name == "hf":
+    if backend_for(loaded, name) == "hf":
         return HfBackend(loaded.model, constraint, end, vocab_size)
     return FastBackend(loaded.model, constraint, end, vocab_size, compile=compile)
 

@@ -48,6 +48,7 @@ from engine.lp.processor import ProgramProcessor
 from engine.lp.shaped import ShapedTokens
 from engine.lp.table import DEAD, NO_ID, live_columns
 from engine.lp.unconstrained import Unconstrained
+from engine.models.architectures import positions_of
 
 HandOver = Callable[[list[Event]], bool]
 """Takes what one step of a batch led to; says whether to go on."""
@@ -65,7 +66,8 @@ class HfBackend:
     def __init__(self, model: PreTrainedModel, constraint: HasAutomaton, end_id: int, vocab_size: int) -> None:
         """``vocab_size`` is the tokenizer's: rows of the model beyond it have no token."""
         check_rows(constraint, model.config.get_text_config().vocab_size)
-        self._model, self._constraint, self._end, self._vocab_size = model, constraint, end_id, vocab_size
+        self._model, self.constraint, self.end_id, self._vocab_size = model, constraint, end_id, vocab_size
+        self.positions = positions_of(model.config)
 
     def run(
         self,
@@ -129,16 +131,16 @@ class HfBackend:
         device = self._model.device
         with torch.inference_mode():
             prefixes = [torch.tensor(row.prefix, device=device) for row in rows]
-            ids = pad_sequence(prefixes, batch_first=True, padding_value=self._end, padding_side="left")
+            ids = pad_sequence(prefixes, batch_first=True, padding_value=self.end_id, padding_side="left")
             mask = pad_sequence(list(map(torch.ones_like, prefixes)), batch_first=True, padding_side="left")
-            masks = _Masks(self._constraint, rows, self._end, self._model)
+            masks = _Masks(self.constraint, rows, self.end_id, self._model)
             draws, how = self._drawing(rows, options, ids.shape[1])
             dead = next((draw.dead for draw in draws if isinstance(draw, ShapedDraw)), [])
             criterion = _StepCriterion(rows, masks, self._vocab_size, options, deadline, hand_over, dead)
             model: Any = copy.copy(self._model)  # the same weights
             model.generation_config = GenerationConfig()  # what we leave open would come from the model's own
             most = max(1, *[row.request.limit - len(row.written) for row in rows])
-            lengths = {"max_new_tokens": most, "pad_token_id": self._end, "eos_token_id": self._end}
+            lengths = {"max_new_tokens": most, "pad_token_id": self.end_id, "eos_token_id": self.end_id}
             with phase("decode"), criterion.marks, sdpa_kernel(ATTENTION):
                 model.generate(
                     input_ids=ids,
@@ -153,8 +155,8 @@ class HfBackend:
     ) -> tuple[list[LogitsProcessor], dict[str, Any]]:
         """What draws, and what ``generate`` is told of it. ``width``: of the prompts with their padding."""
         parameters = (options.sampling, options.seed, rows, width, self._model.device)
-        if isinstance(self._constraint, ExactConstraint) and any(isinstance(row.guarded, ShapedRow) for row in rows):
-            return [ShapedDraw(*parameters, self._constraint)], {"do_sample": False}
+        if isinstance(self.constraint, ExactConstraint) and any(isinstance(row.guarded, ShapedRow) for row in rows):
+            return [ShapedDraw(*parameters, self.constraint)], {"do_sample": False}
         return [] if options.sampling.is_greedy else [KeyedDraw(*parameters)], {"do_sample": False}
 
 

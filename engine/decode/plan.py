@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from engine.lp.table import Program
     from engine.text.tokenizers import TextTokenizer
 
-BackendName = Literal["fast", "hf"]
-BACKENDS: tuple[BackendName, ...] = ("fast", "hf")
+BackendName = Literal["auto", "fast", "hf"]
+BACKENDS: tuple[BackendName, ...] = ("auto", "fast", "hf")
+"""``auto`` is ``fast`` where that runs the model, else ``hf``."""
 MOST_LIMIT = 100_000
 TOKENS_AROUND, TOKENS_AN_ATOM = 64, 32
 """The default limit of an answer: an atom and its block take some 25 tokens."""
@@ -110,7 +111,7 @@ class Plan:
     form: NumberFormat | None = None  # the numbers that may be written; None: the model's own
     descriptors: Descriptors | None = None  # None: those that the LP forces, else the model's
     bos: bool = True  # prompts begin as the checkpoint's do; runs of before this was known have none
-    backend: BackendName = "fast"
+    backend: BackendName = "auto"
     sampling: Sampling = field(default_factory=lambda: preset("qwen3"))
     generations: int = 1
     conformers: int = 1  # of each answer
@@ -133,7 +134,7 @@ class Plan:
                 f"{self.generations} generations of at most {self.limit} tokens cannot be",
                 f"Give one generation or more, and a limit from 1 to {MOST_LIMIT:,}",
             )
-        if self.compile and self.backend != "fast":
+        if self.compile and self.backend == "hf":
             raise ConstraintError(f"the backend {self.backend} is not compiled", "Use the backend fast")
         if self.equal_work and self.limit is not None:
             raise ConstraintError("equal work sets the limits itself", "Leave one of the two out")

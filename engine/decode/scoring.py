@@ -1,7 +1,8 @@
 """Diagnostics of stored samples: their token ids are read once, teacher-forced, and never sampled again.
 
 One pass of the layers over prompt and answer tells what a model thinks at every token; the output head runs on a
-bounded number of positions at a time. What a constraint allows is what its driver says at the states that the tokens
+bounded number of positions at a time. A model that the fast backend cannot run is read by its own forward pass, one
+sample at a time (`PlainReader`). What a constraint allows is what its driver says at the states that the tokens
 lead through, so a sample may be asked what any LP would have allowed. Behind a token that was not allowed, nothing is.
 The same pass tells how much of the model's mass wanted to close a block where an LP closed it by force. What it does
 not know: text beyond the tokens that close a block or go on with a number.
@@ -9,6 +10,7 @@ not know: text beyond the tokens that close a block or go on with a number.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -18,6 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
+from transformers import PreTrainedModel
 
 from engine.decode.body import Body, KvCache, packed_layout
 from engine.decode.diagnosis import blocks_and_rules, close_mass, closing_cells, diagnose
@@ -28,6 +31,7 @@ from engine.errors import ModelError
 from engine.lp.constraint import HasAutomaton, check_rows
 from engine.lp.driver import State, Tables
 from engine.lp.table import Automaton, Program
+from engine.models.loading import LoadedModel
 from engine.text.blocks import CloseMass
 
 READ_WIDTH = 256
@@ -60,8 +64,40 @@ class Scored:
     masses: dict[int, CloseMass]  # by block, where it was closed by force
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class PlainReader:
+    """Any causal model of transformers, as it is."""
+
+    model: PreTrainedModel
+    positions: int
+
+    @property
+    def device(self) -> torch.device:
+        return self.model.device
+
+    @property
+    def name(self) -> str:
+        return str(self.model.name_or_path)
+
+    @property
+    def can_keep_few(self) -> bool:
+        """Whether it computes the scores of an answer alone."""
+        return "logits_to_keep" in inspect.signature(self.model.forward).parameters
+
+    @property
+    def vocab_rows(self) -> int:
+        return int(self.model.config.get_text_config().vocab_size)
+
+
+def reader_of(loaded: LoadedModel) -> Body | PlainReader:
+    """What reads stored samples with the least work."""
+    if loaded.why_not_fast:
+        return PlainReader(loaded.model, loaded.positions)
+    return Body(loaded.model, loaded.positions)
+
+
 def score(
-    body: Body,
+    body: Body | PlainReader,
     constraint: HasAutomaton,
     stored: Sequence[Stored],
     vocab_size: int,
@@ -82,11 +118,11 @@ def score(
     ``counters`` learns of passes and of halved batches. ``between`` is called between parts of a fraction of a second,
     to pause or to raise.
     """
-    check_rows(constraint, len(body.head))
+    check_rows(constraint, body.vocab_rows)
     for sample in stored:
-        if len(sample.read) > len(body.cos):
+        if len(sample.read) > body.positions:
             raise ModelError(
-                f"a sample of {len(sample.read):,} tokens is longer than the model's context of {len(body.cos):,}",
+                f"a sample of {len(sample.read):,} tokens is longer than the model's context of {body.positions:,}",
                 "Score it with a model of a longer context",
             )
         foreign = [id_ for id_ in (*sample.prompt, *sample.answer) if not 0 <= id_ < vocab_size]
@@ -159,7 +195,7 @@ class _ReadBatch:
 
     def __init__(
         self,
-        body: Body,
+        body: Body | PlainReader,
         automaton: Automaton,
         stored: Sequence[Stored],
         vocab_size: int,
@@ -180,7 +216,8 @@ class _ReadBatch:
             for part in ("cell", "node")
         )
         self.state = State(cell, node)  # [N] before each token
-        self.hidden = _hidden(body, stored, counters, between)  # [N, W] of all that is before each token
+        of_body = _BodyScores if isinstance(body, Body) else _PlainScores
+        self.raw_scores = of_body(body, stored, vocab_size, counters, between)  # type: ignore[arg-type]
 
     def diagnoses(self, candidates: int, sampling: Sampling | None) -> list[list[Diagnosis]]:
         diagnoses: list[Diagnosis] = []
@@ -218,9 +255,61 @@ class _ReadBatch:
 
     def _scores(self, indices: Tensor) -> Tensor:
         """[n, V] before the LP, of the rows that have a token: those beyond would be minus infinity."""
-        scores = functional.linear(self.hidden[indices], self.body.head[: self.vocab_size]).float()
+        scores = self.raw_scores(indices)
         check_logits(scores, self.body.name)
         return scores
+
+
+class _BodyScores:
+    """Scores of any of the N tokens, from hidden states of all of them."""
+
+    def __init__(
+        self, body: Body, stored: Sequence[Stored], vocab_size: int, counters: Counters, between: Callable[[], object]
+    ) -> None:
+        self.head = body.head[:vocab_size]
+        self.hidden = _hidden(body, stored, counters, between)  # [N, W] of all that is before each token
+
+    def __call__(self, indices: Tensor) -> Tensor:
+        return functional.linear(self.hidden[indices], self.head).float()
+
+
+class _PlainScores:
+    """The same of a model as it is: a sample is read when its first token is asked for, and its scores are kept until
+    another sample's are."""
+
+    def __init__(
+        self,
+        reader: PlainReader,
+        stored: Sequence[Stored],
+        vocab_size: int,
+        counters: Counters,
+        between: Callable[[], object],
+    ) -> None:
+        self.reader, self.stored, self.vocab_size = reader, stored, vocab_size
+        self.counters, self.between = counters, between
+        self.ends = torch.tensor([len(sample.answer) for sample in stored], device=reader.device).cumsum(0)
+        self.read_sample = -1
+        self.scores: Tensor | None = None  # [T, V] of that sample's answer
+
+    def __call__(self, indices: Tensor) -> Tensor:
+        samples = torch.searchsorted(self.ends, indices, right=True)
+        parts = []
+        for number in samples.unique().tolist():
+            start = int(self.ends[number]) - len(self.stored[number].answer)
+            parts.append(self._read(number)[indices[samples == number] - start].float())
+        return torch.cat(parts)
+
+    def _read(self, number: int) -> Tensor:
+        if self.scores is None or number != self.read_sample:
+            self.between()
+            sample, self.scores = self.stored[number], None
+            ids = torch.tensor([sample.read], device=self.reader.device)
+            model: Any = self.reader.model
+            keep = {"logits_to_keep": len(sample.answer)} if self.reader.can_keep_few else {}
+            scores = model(input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=False, **keep).logits
+            self.counters.forward_passes += 1
+            self.read_sample, self.scores = number, scores[0, -len(sample.answer) :, : self.vocab_size]
+        return self.scores
 
 
 def _hidden(body: Body, stored: Sequence[Stored], counters: Counters, between: Callable[[], object]) -> Tensor:

@@ -138,7 +138,8 @@ class LostBlock:
 def splits_of(tokenizer: TextTokenizer) -> Splits:
     """One that follows no known rule is taken for one whose digits come one by one: what is left is then too much."""
     try:
-        return Splits(number_ids(tokenizer).width, comma_decides=True)
+        ids = number_ids(tokenizer)
+        return Splits(ids.width, comma_decides=ids.comma_minus is not None)
     except TokenizerError:
         return Splits()
 

@@ -66,7 +66,7 @@ class LaneWatch:
         self.texts = {sample: LaneText() for sample in range(self.samples)}
         self.reader: Reader | None = None  # from here on until the end: once the model is loaded
         self.template_tokens: list[int] = []  # by molecule, about as many as a sample has
-        self.device = ""
+        self.device, self.backend = "", plan.plan.backend  # auto until the model is loaded
         self.tokens = self.forced_tokens = self.forward_passes = 0
         self.redrawn: Counter[str] = Counter()  # how often blocks were redrawn, by the check that had failed
         self.thrown_tokens = 0  # no part of the tokens
@@ -172,6 +172,7 @@ def _write(watch: LaneWatch, files: Files, job: Job[None]) -> None:
     staging = begin(files, loaded, molecules, replace(watch.plan, group=len(molecules)))
     try:
         run = Run(staging, loaded, molecules, RunPlan.read(staging.sheet["plan"]))
+        watch.backend = run.plan.plan.backend
         run.judges = judges
         run.note_device()
         work = run.work(0)

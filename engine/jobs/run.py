@@ -27,11 +27,10 @@ from engine.chem.judges import JudgePool, JudgeTask
 from engine.chem.molecule_files import MoleculeList, heavy_atoms_of, smiles_of
 from engine.chem.rmsd import least_rmsd
 from engine.chem.smiles import parse_written
-from engine.decode.body import Body
 from engine.decode.diagnosis import close_ids
 from engine.decode.generation import FITTED_MOLECULES, Generation
 from engine.decode.samples import Sample
-from engine.decode.scoring import Scored, score
+from engine.decode.scoring import Scored, reader_of, score
 from engine.decode.steps import Event, StepObserver, Stop, Tap
 from engine.errors import DriftscopeError, RunError
 from engine.inspection.conformers import difference_columns, references_of
@@ -85,7 +84,7 @@ def begin(
     each = list(dict.fromkeys(smiles))  # one may be asked for many times
     fitted = list(map(parse_written, [*each[:FITTED_MOLECULES], max(each, key=len)]))  # the longest may not fit
     first = Generation(loaded, fitted, replace(plan.plan, equal_work=False))  # equal work would generate samples
-    plan = replace(plan, plan=replace(plan.plan, placeholder=first.placeholder))
+    plan = replace(plan, plan=replace(plan.plan, placeholder=first.placeholder, backend=first.plan.backend))
     sweep(files, RUN)
     run_id = new_run_id(loaded.entry.name, plan.plan.lp)
     row = _first_row(run_id, loaded, len(each), len(molecules), plan)
@@ -408,7 +407,7 @@ class GroupWork:
             samples = [sample for sample in generation.in_order() if (sample.sample_id < self.plan.keep_steps) is keeps]
             some = [sample for sample in samples if sample.token_ids and (by_force or (keeps and not sample.diagnoses))]
             scored = score(
-                Body(loaded.model, loaded.positions),
+                reader_of(loaded),
                 generation.constraint,
                 [generation.stored(sample.sample_id, sample.token_ids) for sample in some],
                 loaded.tokenizer.vocab_size,
@@ -459,7 +458,7 @@ def _first_row(run_id: str, loaded: LoadedModel, molecules: int, listed: int, pl
         "device": None if loaded.device.type == "meta" else _device_name(loaded),
         "threads": None if loaded.device.type == "meta" else threads_of(loaded.device),
         "dtype": str(loaded.dtype).removeprefix("torch."),
-        "attention": plan.model.attention,
+        "attention": loaded.attention,
         "kv_cache": "static rows of its own positions" if options.backend == "fast" else "dynamic",
         "molecules": molecules,
         "versions": versions(),

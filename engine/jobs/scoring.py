@@ -117,8 +117,7 @@ def _continued(
 ) -> list[dict[int, Continuation]]:
     """Of samples of the molecules with these indices, the continuations of those of their ``blocks`` that have one."""
     from engine.decode.continuation import continue_blocks, cuts_of
-    from engine.decode.fast import FastBackend
-    from engine.lp.constraint import end_of
+    from engine.decode.generation import make_backend
     from engine.lp.exact import ExactConstraint
 
     loaded = generation.loaded
@@ -127,7 +126,7 @@ def _continued(
         stored = generation.stored(index, sample["token_ids"])
         by_sample.append(cuts_of(generation.constraint, generation.molecules[index], stored, sample["blocks"]))
     exact = ExactConstraint(loaded.tokenizer, generation.form, loaded.vocab_rows)
-    backend = FastBackend(loaded.model, exact, end_of(loaded.tokenizer), loaded.tokenizer.vocab_size)
+    backend = make_backend(loaded, exact, "auto")
     estimates = iter(continue_blocks(backend, exact, loaded.tokenizer, [cut for cuts in by_sample for cut in cuts]))
     known = [[(cut.block, next(estimates)) for cut in cuts] for cuts in by_sample]
     return [{block: estimate for block, estimate in blocks if estimate is not None} for blocks in known]
@@ -137,13 +136,12 @@ def _steps_of(
     generation: Generation, indices: Sequence[int], samples: Sequence[Mapping[str, Any]], **how: Any
 ) -> tuple[list[dict[str, Any]], float]:
     """Rows of ``steps`` of samples of the molecules with these indices, and the seconds of the model's passes."""
-    from engine.decode.body import Body
-    from engine.decode.scoring import score
+    from engine.decode.scoring import reader_of, score
 
     loaded, rows = generation.loaded, list[dict[str, Any]]()
     stored = [generation.stored(index, sample["token_ids"]) for index, sample in zip(indices, samples, strict=True)]
-    body, began = Body(loaded.model, loaded.positions), time.perf_counter()
-    scored = list(score(body, generation.constraint, stored, loaded.tokenizer.vocab_size, **how))
+    reader, began = reader_of(loaded), time.perf_counter()
+    scored = list(score(reader, generation.constraint, stored, loaded.tokenizer.vocab_size, **how))
     seconds = time.perf_counter() - began
     for index, sample, result in zip(indices, samples, scored, strict=True):
         ids = sample["token_ids"]
@@ -293,5 +291,5 @@ def _plan_of(entry: Entry) -> tuple[Plan, ModelEntry]:
         raise RunError(problem, "Generate one without --equal-work")
     placeholder = entry.row.get("placeholder") or plan.placeholder if record.placeholder else ""
     lp = record.unguarded or record.name  # a guard changes no mask
-    options: dict[str, Any] = {"generations": 1, "diagnostics": False, "equal_work": False, "backend": "fast"}
+    options: dict[str, Any] = {"generations": 1, "diagnostics": False, "equal_work": False, "backend": "auto"}
     return replace(plan, lp=lp, placeholder=placeholder, **options), model

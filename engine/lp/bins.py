@@ -38,7 +38,7 @@ def bin_numbers(tokenizer: TextTokenizer, form: BinFormat, vocab_rows: int) -> B
     """``ConstraintError`` where the tokenizer has no token for a number, or cuts numbers in a way that is not known."""
     by_width = _tokens(tokenizer, form)
     widest = max(by_width)
-    comma = tokenizer.encode(form.comma) if form.comma else []
+    comma = tokenizer.inner_ids(form.comma, "0") if form.comma else []
 
     def steps(state: BinState) -> dict[int, BinState]:
         """By token, the state that it leads to."""
@@ -67,7 +67,7 @@ def bin_numbers(tokenizer: TextTokenizer, form: BinFormat, vocab_rows: int) -> B
 def _tokens(tokenizer: TextTokenizer, form: BinFormat) -> dict[int, dict[int, int]]:
     """By the number of digits, the token of each value: of whole numbers where each has one, else of digits."""
     numbers = [f"{number:0{form.digits}d}" for number in range(1, form.bins + 1)]
-    encoded = tokenizer.encode_batch(numbers)
+    encoded = [tokenizer.inner_ids(number, "]") for number in numbers]
     if all(len(ids) == 1 for ids in encoded):
         return {form.digits: {int(number): ids[0] for number, ids in zip(numbers, encoded, strict=True)}}
     try:
@@ -123,8 +123,8 @@ def _probe(made: BinNumbers, tokenizer: TextTokenizer, form: BinFormat) -> None:
     step = max(1, len(AXES) * form.bins // MOST_PROBES)
     numbers = [f"{1 + (index * step) % form.bins:0{form.digits}d}" for index in range(3 * MOST_PROBES)]
     contents = list(map(form.comma.join, zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True)))
-    for content, ids in zip(contents, tokenizer.encode_batch(contents), strict=True):
-        if not _is_whole(made, ids):
+    for content in contents:
+        if not _is_whole(made, tokenizer.inner_ids(content, "]")):
             problem = f"the tokenizer {tokenizer.name} cuts the numbers {content} in a way that has no exact form"
             raise ConstraintError(problem, "Use another tokenizer")
 

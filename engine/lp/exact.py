@@ -11,13 +11,15 @@ from __future__ import annotations
 import functools
 from itertools import pairwise
 
-from engine.chem.enriched import changed_carbon, segments_of
+from engine.chem.enriched import OPEN_TAG, changed_carbon, segments_of
 from engine.errors import ConstraintError, shown
 from engine.lp.bins import BinNumbers, bin_numbers
+from engine.lp.canonical import check_canonical
 from engine.lp.constraint import LpParameters, end_of
 from engine.lp.numbers import BRANCH, Numbers, number_automaton
 from engine.lp.table import KEEP, NO_ID, Cells, Program
 from engine.records import BinFormat, Molecule, NumberFormat
+from engine.text.tokenizer_build import RECIPES
 from engine.text.tokenizers import TextTokenizer, number_ids
 
 
@@ -39,6 +41,7 @@ class ExactConstraint:
             self.numbers = bin_numbers(tokenizer, form, vocab_rows)
         else:
             self.numbers = number_automaton(number_ids(tokenizer), form, vocab_rows)
+            self._are_apart = number_ids(tokenizer).comma_minus is None
         self.automaton = self.numbers.automaton
         self._segment = functools.lru_cache(maxsize=65_536)(self._tokenised)
 
@@ -54,7 +57,10 @@ class ExactConstraint:
         for number in range(self.conformers):
             self._write_conformer(cells, molecule, number * molecule.atoms)
         cells.force([self._end])
-        return cells.program()
+        program = cells.program()
+        if self.tokenizer.name not in RECIPES:  # of those the tests have shown it
+            check_canonical(self.tokenizer, self.automaton, program, molecule.smiles)
+        return program
 
     def _write_conformer(self, cells: Cells, molecule: Molecule, first: int) -> None:
         """``first``: the number of its first block."""
@@ -68,22 +74,29 @@ class ExactConstraint:
             elif len(signed) == len(plain) + 1:
                 cells.force(rest, block)
                 entry, sign = self.numbers.starts["x"], signed[-1]
+                if self._are_apart and sign != number_ids(self.tokenizer).minus:
+                    raise self._inexact(f"{text}-")
             else:
                 cells.force(rest[:-1], block)
                 cells.choose(self.numbers.starts[BRANCH], block, (plain[-1], signed[-1]))
-                entry, sign = KEEP, NO_ID
+                entry, sign = KEEP, number_ids(self.tokenizer).minus if self._are_apart else NO_ID
             cells.choose(entry, block, (self._segment(following)[0][0], sign))
         cells.force(self._segment(closing)[0][1:])
 
     def _tokenised(self, text: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The segment before a plain number and before a minus sign: one token more, or another last one."""
-        plain = tuple(self.tokenizer.encode(text))
+        before = "" if text.startswith(OPEN_TAG) else "0"
+        plain = tuple(self.tokenizer.inner_ids(text, before))
         has_sign = text.endswith("<") and not isinstance(self.numbers, BinNumbers)
-        signed = tuple(self.tokenizer.encode(f"{text}-")) if has_sign else plain
+        signed = tuple(self.tokenizer.inner_ids(f"{text}-", before)) if has_sign else plain
         is_known = signed[:-1] == plain if len(signed) > len(plain) else signed[:-1] == plain[:-1]
-        if not is_known or len(plain) < 1 + has_sign or len(signed) > len(plain) + 1:
-            raise ConstraintError(
-                f"the tokenizer {self.tokenizer.name} cuts {text!r} in a way that has no exact form",
-                "Use another LP for this molecule",
-            )
+        has_opening = not has_sign or len(plain) + len(signed) > 2  # else one token closes a block and signs the next
+        if not is_known or not has_opening or len(signed) > len(plain) + 1:
+            raise self._inexact(text)
         return plain, signed
+
+    def _inexact(self, text: str) -> ConstraintError:
+        return ConstraintError(
+            f"the tokenizer {self.tokenizer.name} cuts {text!r} in a way that has no exact form",
+            "Use another LP for this molecule",
+        )

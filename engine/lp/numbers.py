@@ -19,7 +19,7 @@ from engine.records import NumberFormat
 from engine.text.tokenizers import NumberIds
 
 CLOSE, SIGN = "close", "sign"
-"""The symbols: the token that closes this block; the token that makes its x negative."""
+"""The symbols: the token that closes this block; the token that makes its x, or any axis of it, negative."""
 POINT, COMMA, COMMA_MINUS = "point", "comma", "comma_minus"
 AXES = "xyz"
 BRANCH = "branch"
@@ -42,7 +42,7 @@ class At:
     """A place inside a block."""
 
     axis: int = 0
-    may_sign: bool = False  # an x with an open sign
+    may_sign: bool = False  # an x with an open sign, or any axis where a comma and a minus are two tokens
     negative: bool = False
     integer: int = 0  # digits so far
     decimals: int = -1  # -1 before the point
@@ -75,7 +75,7 @@ def number_automaton(ids: NumberIds, form: NumberFormat, vocab_rows: int) -> Num
         "x negative": At(negative=True),
         BRANCH: At(after_branch="here"),
     }
-    edges = _reachable(starts.values(), kinds, form, ids.width)
+    edges = _reachable(starts.values(), kinds, form, ids)
     alive = _alive(edges)
     numbered = {at: number for number, at in enumerate(at for at in edges if at in alive)}
     goto, move = _transitions(numbered, edges, names)
@@ -92,7 +92,8 @@ def _classes(ids: NumberIds, names: Sequence[str], vocab_rows: int) -> NDArray[n
         for value, id_ in enumerate(row):
             classes[id_] = names.index(Digits(width, _lead(value, width)).name)
     for name in (POINT, COMMA, COMMA_MINUS):
-        classes[getattr(ids, name)] = names.index(name)
+        if (id_ := getattr(ids, name)) is not None:
+            classes[id_] = names.index(name)
     return classes
 
 
@@ -118,12 +119,12 @@ def _lead(value: int, width: int) -> str:
     return "zero" if value == 0 else "plain" if value >= 10 ** (width - 1) else "padded"
 
 
-def _reachable(starts: Iterable[At], kinds: list[Digits], form: NumberFormat, width: int) -> Edges:
+def _reachable(starts: Iterable[At], kinds: list[Digits], form: NumberFormat, ids: NumberIds) -> Edges:
     """All places, and by class where each leads; None is behind the block."""
     edges: Edges = {}
     queue = list(starts)
     for at in queue:  # it grows
-        edges[at] = dict(_steps(at, kinds, form, width))
+        edges[at] = dict(_steps(at, kinds, form, ids))
         queue += [target for target in dict.fromkeys(edges[at].values()) if target and target not in queue]
     return edges
 
@@ -138,7 +139,7 @@ def _alive(edges: Edges) -> set[At | None]:
     return alive
 
 
-def _steps(at: At, kinds: list[Digits], form: NumberFormat, width: int) -> Iterator[tuple[str, At | None]]:
+def _steps(at: At, kinds: list[Digits], form: NumberFormat, ids: NumberIds) -> Iterator[tuple[str, At | None]]:
     if at.after_branch:
         yield CLOSE, At()
         yield SIGN, At(negative=True)
@@ -146,7 +147,7 @@ def _steps(at: At, kinds: list[Digits], form: NumberFormat, width: int) -> Itera
     if at.may_sign:
         yield SIGN, At(negative=True)
     for kind in kinds:
-        target = _after_digits(at, kind, form, width)
+        target = _after_digits(at, kind, form, ids.width)
         if target is not None:
             yield kind.name, target
     if at.decimals < 0 and at.integer:
@@ -156,8 +157,9 @@ def _steps(at: At, kinds: list[Digits], form: NumberFormat, width: int) -> Itera
         if at.axis == len(AXES) - 1:
             yield CLOSE, None
         else:
-            yield COMMA, At(at.axis + 1)
-            yield COMMA_MINUS, At(at.axis + 1, negative=True)
+            yield COMMA, At(at.axis + 1, may_sign=ids.comma_minus is None)
+            if ids.comma_minus is not None:
+                yield COMMA_MINUS, At(at.axis + 1, negative=True)
 
 
 def _after_digits(at: At, kind: Digits, form: NumberFormat, width: int) -> At | None:

@@ -182,6 +182,7 @@ class Leaves:
         self.is_negative = np.zeros(goto.shape, dtype=bool)
         self.ends_block = np.zeros(goto.shape, dtype=bool)  # a token closes it, and no last digit
         self.is_blank = np.zeros(goto.shape, dtype=bool)  # no digit of the axis is known then
+        self.may_sign = np.zeros(goto.shape, dtype=bool)  # nor its sign
         self.scale = np.ones(goto.shape)  # by which the digits so far are multiplied
         self.place = np.ones(goto.shape)  # what the last digit stands for
         self.span = np.full((*goto.shape, form.most_integer_digits), np.nan)  # behind the lower end, by further digits
@@ -197,6 +198,7 @@ class Leaves:
     def _leave(self, node: int, kind: int, then: At, name: str, form: NumberFormat) -> None:
         self.is_negative[node, kind] = then.negative
         self.is_blank[node, kind] = then.integer == 0
+        self.may_sign[node, kind] = then.may_sign
         if name[0].isdigit():
             self.scale[node, kind] = 10.0 ** int(name[0])
         if then.decimals >= 0:
@@ -221,6 +223,7 @@ class Leaves:
         low[value == 0, 1:] = np.nan  # no zero leads
         high = low + span
         is_blank = self.is_blank[nodes, kinds]
-        low[is_blank, 0], high[is_blank, 0] = 0.0, self.most
+        low[is_blank, 0] = np.where(self.may_sign[nodes, kinds], -self.most, 0.0)[is_blank]
+        high[is_blank, 0] = self.most
         is_negative = self.is_negative[nodes, kinds][:, None]
         return np.where(is_negative, -high, low), np.where(is_negative, -np.maximum(low, self.unit), high)

@@ -1,8 +1,9 @@
 """Loads a registered checkpoint: an embedded one is expanded into the cache first, any other is read from its folder.
 
-Weights come from safetensors alone, and code in a checkpoint is never run. What does not fit (vocabulary, end token,
-shapes, memory) is an error before the weights are read; numbers that are NaN or infinite, and matrices of zeros alone,
-are one as soon as they are. Torch and transformers are imported where a model is made.
+Any causal language model of transformers will do. Weights come from safetensors alone, and code in a checkpoint is
+never run. What does not fit (vocabulary, end token, shapes, memory) is an error before the weights are read, but where
+only transformers knows how stored tensors become those of the model: then, and of numbers that are NaN or infinite and
+matrices of zeros alone, it is one as soon as they are read. Torch and transformers are imported where a model is made.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import functools
 import logging
 import math
+import re
 import shutil
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator
@@ -21,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from safetensors import SafetensorError, safe_open
 
 from engine.errors import DriftscopeError, FileError, ModelError, shown
+from engine.models.architectures import FAMILIES, check_causal, family_of, positions_of, why_not_fast
 from engine.models.devices import free_memory, pick_device
 from engine.models.registry import OWN_TOKENIZER, ModelEntry, load_registry
 from engine.models.shipped import HEAD, LIVE_IDS, ROWS, VOCAB_ROWS, WEIGHTS, expand, unpack
@@ -35,13 +38,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-FAMILIES = {"qwen3": "Qwen", "llama": "LLaMA"}
-"""Model families by ``model_type`` of config.json."""
 TAGS = ("[SMILES]", "[/SMILES]", "[CONFORMER]", "[/CONFORMER]")
 MOST_PADDING = 4_096  # rows beyond the tokenizer's size; models pad to a multiple of 64 to 1,024
 MOST_POSITIONS = 2**24
 _LOCAL = {"local_files_only": True, "trust_remote_code": False}
 _FIX_PAIR = "Use config and weights of one checkpoint"
+_LAYER = re.compile(r"(?:model\.|gpt_neox\.|transformer\.)?(?:layers|h|blocks)\.(\d+)\.")
 _FIX_FILE = "Copy the file again, or delete its folder if it is in our cache"
 FLOATS = {"F64", "F32", "F16", "BF16"}
 BEGIN_TOKENS = ("<|begin_of_text|>", "<s>", "<bos>")
@@ -61,20 +63,30 @@ class LoadedModel:
     parameters: int
     begin_ids: tuple[int, ...] = ()  # that every prompt begins with
     warnings: tuple[str, ...] = ()  # what a user has to know of it
+    unchecked: bool = False  # whether its tensors' names and shapes are compared only when the weights are read
 
     @property
     def family(self) -> str:
-        return FAMILIES[self.model.config.model_type]
+        return family_of(self.model.config)
 
     @property
     def positions(self) -> int:
         """The longest text, prompt and answer together."""
-        return int(self.model.config.max_position_embeddings)
+        return positions_of(self.model.config)
 
     @property
     def vocab_rows(self) -> int:
         """Rows of the head; those from ``tokenizer.vocab_size`` on decode to nothing, and are masked on every path."""
-        return int(self.model.config.vocab_size)
+        return int(self.model.config.get_text_config().vocab_size)
+
+    @property
+    def attention(self) -> str:
+        return str(self.model.config.get_text_config()._attn_implementation)
+
+    @property
+    def why_not_fast(self) -> str:
+        """Why the backend ``fast`` cannot run it; empty where it can."""
+        return why_not_fast(self.model.config)
 
 
 def load_model(
@@ -89,9 +101,12 @@ def load_model(
         problem = f"{entry.name} takes {needed / 2**30:.1f} GiB on {target.type}, where {free / 2**30:.1f} GiB are free"
         raise ModelError(problem, "Use another device, or a smaller dtype such as bfloat16")
     folder, kind = model_folder(entry), AutoModelForCausalLM
-    options = {"dtype": outline.dtype, "attn_implementation": attention, "use_safetensors": True}
+    options = {"dtype": outline.dtype, "attn_implementation": outline.attention, "use_safetensors": True}
     with _reading(entry, folder):
-        model: Any = kind.from_pretrained(str(folder), **_LOCAL, **options)
+        read: Any = kind.from_pretrained(str(folder), **_LOCAL, **options, output_loading_info=True)
+    model, report = read
+    if missing := sorted(report["missing_keys"]):
+        raise ModelError(f"{entry.name} has no tensor {shown(missing[0])}, which config.json asks for", _FIX_PAIR)
     _check_numbers(model, weight_files(folder))
     # Whatever config.json says: no later step may tie or drop a head that the weights have.
     model.config.tie_word_embeddings = outline.model.config.tie_word_embeddings
@@ -106,40 +121,64 @@ def load_outline(entry: ModelEntry, dtype: str | None = None, attention: str = "
     from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
     folder, kind = model_folder(entry), AutoModelForCausalLM
-    tokenizer = load_tokenizer(str(folder) if entry.tokenizer == OWN_TOKENIZER else entry.tokenizer)
+    check_causal(folder)
+    tokenizer = load_tokenizer(tokenizer_place(entry, folder))
     wanted: torch.dtype = getattr(torch, dtype or entry.dtype)
     with _reading(entry, folder):
         config: Any = AutoConfig.from_pretrained(str(folder), **_LOCAL)
-    if config.model_type not in FAMILIES:
-        problem = f"{shown(folder, 200)} has the model type {shown(config.model_type)}"
-        raise ModelError(problem, f"Known are {', '.join(FAMILIES)}")
-    shapes = tensor_shapes(weight_files(folder))
-    layers = len({name.split(".")[2] for name in shapes if name.startswith("model.layers.")})
-    if config.num_hidden_layers != layers or not 1 <= config.max_position_embeddings <= MOST_POSITIONS:
-        facts = f"config.json {config.num_hidden_layers} and max_position_embeddings {config.max_position_embeddings:,}"
+    shapes, positions = tensor_shapes(weight_files(folder)), positions_of(config)
+    layers, wanted_layers = count_layers(shapes), config.get_text_config().num_hidden_layers
+    is_known = config.model_type in FAMILIES
+    if (is_known and wanted_layers != layers) or not 1 <= positions <= MOST_POSITIONS:
+        facts = f"config.json {wanted_layers} and max_position_embeddings {positions:,}"
         raise ModelError(f"{entry.name} has {layers} layers, {facts}", _FIX_PAIR)
+    if getattr(config.get_text_config(), "attn_logit_softcapping", None):
+        attention = "eager"  # the only one that caps
     with _reading(entry, folder), torch.device("meta"):
         model: Any = kind.from_config(config, dtype=wanted, attn_implementation=attention).eval()
         if (folder / "generation_config.json").is_file():
             model.generation_config = GenerationConfig.from_pretrained(str(folder))
+        expected, rows, head = _stored_shapes(model)
     config, end = model.config, model.generation_config.eos_token_id
-    _check_vocabulary(entry.name, config.vocab_size, config.eos_token_id if end is None else end, tokenizer)
-    expected = {name: tuple(value.shape) for name, value in model.state_dict().items()}
-    _check_shapes(entry.name, expected, shapes, is_tied=config.tie_word_embeddings)
-    has_own_head = config.tie_word_embeddings and {ROWS, HEAD} <= shapes.keys()
+    text_config = config.get_text_config()
+    _check_vocabulary(entry.name, text_config.vocab_size, text_config.eos_token_id if end is None else end, tokenizer)
+    try:
+        _check_shapes(entry.name, expected, shapes, {rows, head} if config.tie_word_embeddings else set())
+        unchecked = False
+    except ModelError:
+        if is_known:
+            raise
+        unchecked = True  # transformers may rename what is stored, or leave it out
+    has_own_head = config.tie_word_embeddings and {rows, head} <= shapes.keys()
     config.tie_word_embeddings &= not has_own_head
-    by_hf, rope = "only the backend hf runs it", (config.rope_parameters or {}).get("rope_type")
-    notes = {
-        f"tie_word_embeddings true in config.json, but its own {HEAD}, which is used": has_own_head,
-        f"sliding_attention: {by_hf}": "sliding_attention" in (getattr(config, "layer_types", None) or ()),
-        f"longrope: {by_hf}": rope == "longrope",
-        f"the activation {shown(config.hidden_act)}: {by_hf}": config.hidden_act != "silu",
-    }
-    warnings = tuple(f"{entry.name} has {note}" for note, is_so in notes.items() if is_so) + _bins_hint(
-        entry, tokenizer
-    )
+    warning = f"{entry.name} has tie_word_embeddings true in config.json, but its own {head}, which is used"
+    warnings = (warning,) * has_own_head + _bins_hint(entry, tokenizer)
     parameters, begin = sum(map(math.prod, shapes.values())), begin_ids(entry, folder, tokenizer)
-    return LoadedModel(entry, model, tokenizer, model.device, wanted, parameters, begin, warnings)
+    return LoadedModel(entry, model, tokenizer, model.device, wanted, parameters, begin, warnings, unchecked)
+
+
+def tokenizer_place(entry: ModelEntry, folder: Path) -> str:
+    """What ``load_tokenizer`` takes, of an entry with this folder."""
+    return str(folder) if entry.tokenizer == OWN_TOKENIZER else entry.tokenizer
+
+
+def count_layers(names: Iterable[str]) -> int:
+    return len({match[1] for match in map(_LAYER.match, names) if match})
+
+
+def _stored_shapes(model: PreTrainedModel) -> tuple[dict[str, tuple[int, ...]], str, str]:
+    """The shapes that a file of this model's weights has by name, and the names of its embedding and its head."""
+    from transformers.core_model_loading import revert_weight_conversion
+
+    weights: dict[str, Any] = model.state_dict()
+    stored = {name: tuple(weight.shape) for name, weight in revert_weight_conversion(model, weights).items()}
+    names = []
+    for module in (model.get_input_embeddings(), model.get_output_embeddings()):
+        parts = [name for name, part in model.named_modules(remove_duplicate=False) if part is module]
+        name = f"{parts[0]}.weight" if parts else ""
+        renamed = revert_weight_conversion(model, {name: weights[name]}) if name in weights else {}
+        names.append(next(iter(renamed), name))
+    return stored, names[0], names[1]
 
 
 def _bins_hint(entry: ModelEntry, tokenizer: TextTokenizer) -> tuple[str, ...]:
@@ -233,9 +272,10 @@ def tensor_shapes(files: Iterable[Path]) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def _check_shapes(where: str, expected: dict[str, Any], stored: dict[str, Any], *, is_tied: bool) -> None:
-    """The weights are those that the config asks for: no tensor too few or too many, each of its shape."""
-    needed = set(expected) - ({ROWS, HEAD} if is_tied and {ROWS, HEAD} & set(stored) else set())
+def _check_shapes(where: str, expected: dict[str, Any], stored: dict[str, Any], tied: set[str]) -> None:
+    """The weights are those that the config asks for: no tensor too few or too many, each of its shape. Of those that
+    are ``tied`` one is enough."""
+    needed = set(expected) - (tied if tied & set(stored) else set())
     # Old checkpoints hold the rotations' frequencies, which nothing reads.
     names = {name for name in stored if not name.endswith("rotary_emb.inv_freq")}
     wrong = [f"has no tensor {shown(name)}, which config.json asks for" for name in sorted(needed - names)]
@@ -264,7 +304,8 @@ def _check_numbers(model: PreTrainedModel, files: Iterable[Path]) -> None:
         else:
             continue
         stored_as = {name, HEAD} if name == ROWS else {name}  # one of the two where they are tied
-        path = next(path for path in files if stored_as & tensor_shapes([path]).keys())
+        files = list(files)
+        path = next((path for path in files if stored_as & tensor_shapes([path]).keys()), files[0])
         fix = _FIX_FILE
         if weight.dtype == torch.float16 and found != "zeros alone":
             fix += "; if the file is whole, its numbers are too large for float16: use bfloat16 or float32"
@@ -300,7 +341,7 @@ def _reading(entry: ModelEntry, folder: Path) -> Iterator[None]:
 def summarise(entry: ModelEntry) -> dict[str, Any]:
     """One line of a list of models, an embedded one without torch; ``problem`` says what cannot be read."""
     family = rows = parameters = size_mb = None
-    is_expanded, fits, problem = False, [], ""
+    is_expanded, fits, problem, why = False, [], "", ""
     warnings: tuple[str, ...] = ()
     try:
         if entry.shipped is not None:
@@ -311,6 +352,7 @@ def summarise(entry: ModelEntry) -> dict[str, Any]:
         else:
             model = load_outline(entry)
             family, rows, parameters, warnings = model.family, model.vocab_rows, model.parameters, model.warnings
+            why = model.why_not_fast
             files = weight_files(model_folder(entry))
         size_mb = round(sum(file.stat().st_size for file in files) / 1e6, 2)
         needed = parameters * (4 if entry.dtype == "float32" else 2) * ROOM
@@ -328,6 +370,8 @@ def summarise(entry: ModelEntry) -> dict[str, Any]:
         "parameters": parameters,
         "size_mb": size_mb,  # of the weights on disk
         "dtype": entry.dtype,
+        "backend": None if problem else "hf" if why else "fast",  # that `auto` chooses
+        "why_not_fast": why,
         "decimals": [entry.numbers.least_decimals, entry.numbers.most_decimals],
         "integer_digits": entry.numbers.most_integer_digits,
         "bins": entry.numbers.words if isinstance(entry.numbers, BinFormat) else None,  # in place of decimals
@@ -351,5 +395,5 @@ def sized(model: str) -> str:
         shapes = tensor_shapes(files)
     except DriftscopeError:
         return model
-    layers = [math.prod(shape) for name, shape in shapes.items() if name.startswith("model.layers.") and len(shape) > 1]
+    layers = [math.prod(shape) for name, shape in shapes.items() if _LAYER.match(name) and len(shape) > 1]
     return f"{model} ({sum(layers) / 1e6:,.1f} M weights in the layers)"

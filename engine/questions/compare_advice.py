@@ -406,7 +406,7 @@ def command_of(setting: Row, model: str, words: Sequence[str]) -> str:
     for option, value, usual in (
         ("--sampling", sampling if sampling in PRESETS else None, "qwen3"),
         ("--batch-size", setting["batch_size"], 32),
-        ("--backend", setting["backend"], "fast"),
+        ("--backend", setting["backend"], "fast"),  # which auto takes where it can
         ("--device", device, None),
         ("--max-new-tokens", setting["most_tokens"], None),
     ):

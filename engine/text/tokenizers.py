@@ -98,6 +98,10 @@ class TextTokenizer:
         raw = [self.raw(id_) for id_ in ids]
         if raw and raw[0].startswith(b" ") and self._adds_space:
             raw[0] = raw[0][1:]
+        if self._adds_space_behind_tags:
+            for index, id_ in enumerate(ids[:-1], start=1):
+                if id_ in self.added and raw[index].startswith(b" "):
+                    raw[index] = raw[index][1:]
         # One character for each undecodable byte, so that characters and bytes can be counted together.
         text = b"".join(raw).decode("utf-8", "surrogateescape")
         widths = [1 if "\udc80" <= char <= "\udcff" else len(char.encode()) for char in text]
@@ -139,6 +143,23 @@ class TextTokenizer:
     def _adds_space(self) -> bool:
         """Whether the tokenizer writes a space before a text that has none, to be taken away again."""
         return b"".join(self.raw(id_) for id_ in self.encode("x")).startswith(b" ")
+
+    @functools.cached_property
+    def _adds_space_behind_tags(self) -> bool:
+        """Whether it does so behind every added token too, as the first conversions of LLaMA's do."""
+        tag = next((self.piece(id_) for id_ in sorted(self.added, reverse=True) if self.piece(id_).isprintable()), "")
+        ids = self.encode(f"{tag}x") if tag else []
+        return len(ids) > 1 and ids[0] in self.added and self.raw(ids[1]).startswith(b" ")
+
+    def inner_ids(self, text: str, before: str) -> list[int]:
+        """The tokens of a text in the middle of another: some tokenizers write a space before the first word. None is
+        shared with what is ``before``, or it is a ``TokenizerError``."""
+        if self.is_byte_level and not self._adds_space:
+            return self.encode(text)
+        head, whole = self.encode(before), self.encode(before + text)
+        if whole[: len(head)] != head:
+            raise TokenizerError(f"{self!r} joins {shown(before)} with {shown(text)} in one token", "Use another one")
+        return whole[len(head) :]
 
     def id_of(self, token: str) -> int | None:
         return self.backend.token_to_id(token)
@@ -279,13 +300,13 @@ class NumberIds:
     """Token ids of digits by width, point, commas and minus. ``digits[k - 1]`` are those of k digits, by value.
 
     Digits never share a token with anything else, and a run of them is cut from the left into tokens of the widest
-    width that the tokenizer has.
+    width that the tokenizer has. ``comma_minus`` is None where a comma and a minus are two tokens.
     """
 
     digits: tuple[tuple[int, ...], ...]
     point: int
     comma: int
-    comma_minus: int
+    comma_minus: int | None
     minus: int
 
     @property
@@ -301,19 +322,31 @@ class NumberIds:
 @functools.lru_cache(maxsize=8)
 def number_ids(tokenizer: TextTokenizer) -> NumberIds:
     """Asked of the tokenizer; ``TokenizerError`` where it does not follow the rule."""
+    digits = _digit_ids(tokenizer)
+    marks = {name: tokenizer.inner_ids(text, "0") for name, text in MARKS.items()}
+    is_apart = marks["comma_minus"] == marks["comma"] + marks["minus"]
+    single = {name: ids[0] for name, ids in marks.items() if len(ids) == 1}
+    for name in MARKS:
+        if name not in single and not (name == "comma_minus" and is_apart):
+            raise TokenizerError(f"{tokenizer!r} has no token for {MARKS[name]!r} alone", "Use another one")
+    minus = single.get("comma_minus")
+    numbers = NumberIds(digits, single["point"], single["comma"], minus, single["minus"])
+    if any(tokenizer.inner_ids(text, "<") != numbers.run(text) for text in PROBES):
+        raise TokenizerError(f"{tokenizer!r} does not cut digits from the left", "Use another one")
+    return numbers
+
+
+def _digit_ids(tokenizer: TextTokenizer) -> tuple[tuple[int, ...], ...]:
+    """By width, up to the widest of which each number is one token."""
     digits: list[tuple[int, ...]] = []
     for width in range(1, MOST_WIDTH + 1):
-        runs = tokenizer.encode_batch([f"{value:0{width}d}" for value in range(10**width)])
+        runs = [tokenizer.inner_ids(f"{value:0{width}d}", "<") for value in range(10**width)]
         if any(len(run) != 1 for run in runs):
             break
         digits.append(tuple(run[0] for run in runs))
-    marks = [tokenizer.encode(text) for text in MARKS.values()]
-    if not digits or any(len(ids) != 1 for ids in marks):
-        raise TokenizerError(f"{tokenizer!r} has no tokens for digits, '.', ',', ',-' and '-'", "Use another one")
-    numbers = NumberIds(tuple(digits), *(ids[0] for ids in marks))
-    if any(tokenizer.encode(text) != numbers.run(text) for text in PROBES):
-        raise TokenizerError(f"{tokenizer!r} does not cut digits from the left", "Use another one")
-    return numbers
+    if not digits:
+        raise TokenizerError(f"{tokenizer!r} has no token for each digit", "Use another one")
+    return tuple(digits)
 
 
 MOST_NAMED_BINS = 100_000

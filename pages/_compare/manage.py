@@ -95,7 +95,7 @@ def show(store: Store, ids: Sequence[str]) -> None:
 def _plan_options() -> tuple[list[str], Plan]:
     left, right = st.columns(2)
     with left:
-        about = "fast is Driftscope's own decoding loop, hf is `generate` of transformers."
+        about = "fast is Driftscope's own decoding loop, hf `generate` of transformers; auto is fast where it can run."
         backend = one_of("Backend", BACKENDS, "run_backend", help=about)
     batch = right.number_input("Batch size", 1, MOST_BATCH, Plan().batch_size, key="run_batch", bind="query-params")
     steps = left.number_input(

@@ -35,7 +35,8 @@ MOST_TRIES = 100
 OWN = "own"
 BACKEND_HELP = (
     "fast: this project's loop, 4 times as fast with the exact LP as without one at the demo's size (2.4 M weights in "
-    "the layers), 1.2 to 1.7 times at Qwen3-0.6B's (440 M). hf: plain `generate` of transformers."
+    "the layers), 1.2 to 1.7 times at Qwen3-0.6B's (440 M). hf: plain `generate` of transformers, for any model. "
+    "auto: fast where it can run the model, else hf; the lane says which, and why."
 )
 SOURCE = "live page"
 RETRIES_HELP = "How often a wrong block is drawn again, until as many blocks were thrown away as there are atoms."

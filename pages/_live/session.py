@@ -49,11 +49,11 @@ class Running:
 
     @property
     def backend(self) -> str:
-        return self.watch.plan.plan.backend
+        return self.watch.backend
 
     @property
     def title(self) -> str:
-        backend = "" if self.backend == "fast" else self.backend
+        backend = self.backend if self.backend == "hf" else ""
         guard = guard_words(json.dumps(asdict(self.watch.plan.plan.guard_settings)), stored_lp(self.lp))
         return " · ".join(part for part in (str(self.number), self.lp, backend, guard) if part)
 

@@ -239,6 +239,7 @@ def test_what_a_prefix_leaves_are_the_numbers_that_begin_with_it(begun: str) -> 
 def test_what_a_token_leaves_is_what_the_automaton_of_the_lp_leaves(name: str, form: NumberFormat) -> None:
     tokenizer, draws = load_tokenizer(name), random.Random(1)
     ids = number_ids(tokenizer)
+    assert ids.comma_minus is not None
     numbers = number_automaton(ids, form, tokenizer.vocab_size)
     columns = sorted([*itertools.chain(*ids.digits), ids.point, ids.comma, ids.comma_minus])
     classes = numbers.automaton.classes[columns].astype(np.int64)

@@ -57,6 +57,7 @@ def struck_run(store: Store, model: str, **about: Any) -> dict[tuple[int, int], 
     position."""
     tokenizer = load_tokenizer(TOKENIZERS[model])
     numbers = number_ids(tokenizer)
+    assert numbers.comma_minus is not None
     likely = [numbers.digits[0][3], numbers.point, numbers.comma_minus, numbers.digits[-1][7]]
     samples, steps, struck = [], [], {}
     for sample in texts(model):

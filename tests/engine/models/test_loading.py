@@ -160,7 +160,10 @@ def test_what_is_listed_of_a_checkpoint(tmp_path: Path, mine: Path, monkeypatch:
 
 LAYER = "model.layers.0."
 MISFITS: list[tuple[dict[str, object] | str, str]] = [
-    ({"model_type": "gpt2"}, "has the model type 'gpt2'. Known are qwen3, llama"),
+    ({"model_type": "t5"}, "has the model type 't5'. Only causal language models of transformers are run"),
+    ({"model_type": "gpt2"}, "names 'Qwen3ForCausalLM'. The causal language model of the type gpt2 is GPT2LMHeadModel"),
+    ({"model_type": "own", "auto_map": {"AutoModelForCausalLM": "own.Own"}}, "needs its own code .* is not run"),
+    ({"model_type": None}, "has no model_type"),
     ({"hidden_size": "wide"}, "cannot be loaded from .*hidden_size"),
     ({"hidden_size": 64}, r"the shape \[151936, 32\], config.json says \[151936, 64\] .* tensors do not fit"),
     ({"num_key_value_heads": 2}, r"self_attn.k_proj.weight' with the shape \[16, 32\], config.json says \[32, 32\]"),
