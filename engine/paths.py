@@ -25,6 +25,7 @@ USER_DATA = DATA
 if IS_INSTALLED:
     USER_DATA = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "driftscope"
 STATIC = (USER_DATA if IS_INSTALLED else ROOT) / "static"
+STORE_VARIABLE, HOME = "DRIFTSCOPE_STORE", USER_DATA / "store"
 MOST_TOML_BYTES = 1024 * 1024
 Parsed = TypeVar("Parsed")
 
@@ -47,6 +48,12 @@ def read_toml(path: Path, kind: str, parse: Callable[[Mapping[str, Any]], Parsed
         return parse(tomllib.loads(content.decode("utf-8-sig"), **how))
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, re.error) as error:
         raise FileError(f"{shown(path, 200)} is no {kind}: {error}", "Fix the file") from error
+
+
+def store_folder() -> Path:
+    """The user's store: ``DRIFTSCOPE_STORE``, else where it usually is."""
+    chosen = os.environ.get(STORE_VARIABLE)
+    return user_path(chosen, STORE_VARIABLE) if chosen else HOME
 
 
 def cache_folder() -> Path:

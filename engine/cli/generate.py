@@ -1,4 +1,4 @@
-"""``models``, ``generate``, ``run`` and ``prepare``: models; molecules that they write under any LP, also many, stored
+"""``generate``, ``run`` and ``prepare``: molecules that models write under any LP, also many, stored
 as runs, here or on a cluster; the app's parts."""
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from engine.lp_records import (
     lp_record,
     split_cleanup,
 )
-from engine.models.registry import ModelEntry, load_registry
+from engine.models.registry import ModelEntry
 from engine.paths import STATIC
 from engine.records import BinFormat, Molecule, NumberFormat, ReaderName
 from engine.store.schema import RUN
@@ -203,27 +203,6 @@ class Logging:
                 cli.note(f"{entry.id} is in the store")
                 if say is not None:  # the first part of the progress gets the log's id
                     say(now=True, part=0, parts=1, state="done", made=entry.id)
-
-
-@cli.command(app, "models")
-def models(out: cli.Output, model: str | None = cli.words(None, "MODEL", "ALIAS or ALIAS:STEP (all)")) -> int:
-    """the registered models
-
-    Size, tokenizer, the devices with room for them, their cards. DRIFTSCOPE_MODELS names a file with more; README.md
-    shows one.
-    """
-    from engine.models.loading import summarise
-
-    registry = load_registry()
-    rows = [summarise(entry) for entry in ([registry.find(model)] if model else registry.entries)]
-    out.show(rows, "alias step tokenizer family vocab_size parameters size_mb decimals fits card notes")
-    for row in rows:
-        for warning in row["warnings"]:
-            cli.note(f"warning: {warning}")
-        if problem := row["problem"]:
-            name = f"{row['alias']}:{row['step']}"
-            cli.note(problem if problem.startswith(name) else f"{name}: {problem}")
-    return 2 if model and rows[0]["problem"] else 0
 
 
 @cli.command(app, "generate", rules=True)

@@ -24,7 +24,8 @@ from engine.user_files import keep_private
 
 MODULES = {
     "text": "tokens template drift junk encode decode".split(),
-    "generate": "models generate run prepare".split(),
+    "models": ["models"],
+    "generate": "generate run prepare".split(),
     "entries": "runs annotate rm verify sql import export references".split(),
     "questions": "ask show compare evaluate judge lost explain cost-of-lp advise claims trace logits".split(),
 }

@@ -12,7 +12,8 @@ from datetime import datetime
 
 from engine.errors import DriftscopeError, TokenizerError, shown
 from engine.lp_records import UNKNOWN_LP, LpRecord, split_cleanup, stored_lp, stored_name, usual_placeholder
-from engine.models.registry import OWN_TOKENIZER, ModelEntry, load_registry
+from engine.models.registry import ModelEntry, load_registry
+from engine.models.tags import tokenizer_place
 from engine.records import Descriptors, NumberFormat
 from engine.store.entries import (
     FORMER_COUNTS,
@@ -160,4 +161,4 @@ def tokenizer_location(run: RunFacts) -> str:
     if entry is None:
         fix = "Register its model, or remove the run and import its file with `--tokenizer`"
         raise TokenizerError(f"no model here has the tokenizer {shown(run.tokenizer)}", fix)
-    return str(entry.folder) if entry.tokenizer == OWN_TOKENIZER and entry.folder else entry.tokenizer
+    return tokenizer_place(entry)

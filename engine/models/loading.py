@@ -25,8 +25,9 @@ from safetensors import SafetensorError, safe_open
 from engine.errors import DriftscopeError, FileError, ModelError, shown
 from engine.models.architectures import FAMILIES, check_causal, family_of, positions_of, why_not_fast
 from engine.models.devices import free_memory, pick_device
-from engine.models.registry import OWN_TOKENIZER, ModelEntry, load_registry
+from engine.models.registry import TAGS, ModelEntry, load_registry
 from engine.models.shipped import HEAD, LIVE_IDS, ROWS, VOCAB_ROWS, WEIGHTS, expand, unpack
+from engine.models.tags import tokenizer_place
 from engine.paths import cache_folder
 from engine.records import BinFormat
 from engine.text.tokenizers import TextTokenizer, bin_tokens, load_tokenizer
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-TAGS = ("[SMILES]", "[/SMILES]", "[CONFORMER]", "[/CONFORMER]")
 MOST_PADDING = 4_096  # rows beyond the tokenizer's size; models pad to a multiple of 64 to 1,024
 MOST_POSITIONS = 2**24
 _LOCAL = {"local_files_only": True, "trust_remote_code": False}
@@ -122,7 +122,7 @@ def load_outline(entry: ModelEntry, dtype: str | None = None, attention: str = "
 
     folder, kind = model_folder(entry), AutoModelForCausalLM
     check_causal(folder)
-    tokenizer = load_tokenizer(tokenizer_place(entry, folder))
+    tokenizer = load_tokenizer(tokenizer_place(entry))
     wanted: torch.dtype = getattr(torch, dtype or entry.dtype)
     with _reading(entry, folder):
         config: Any = AutoConfig.from_pretrained(str(folder), **_LOCAL)
@@ -155,11 +155,6 @@ def load_outline(entry: ModelEntry, dtype: str | None = None, attention: str = "
     warnings = (warning,) * has_own_head + _bins_hint(entry, tokenizer)
     parameters, begin = sum(map(math.prod, shapes.values())), begin_ids(entry, folder, tokenizer)
     return LoadedModel(entry, model, tokenizer, model.device, wanted, parameters, begin, warnings, unchecked)
-
-
-def tokenizer_place(entry: ModelEntry, folder: Path) -> str:
-    """What ``load_tokenizer`` takes, of an entry with this folder."""
-    return str(folder) if entry.tokenizer == OWN_TOKENIZER else entry.tokenizer
 
 
 def count_layers(names: Iterable[str]) -> int:
@@ -233,6 +228,7 @@ def _check_vocabulary(where: str, rows: int, end: int | list[int] | None, tokeni
         problem = f"{where} has {rows:,} rows and the tokenizer {name} {size:,} tokens: they do not fit together"
         raise ModelError(problem, fix)
     if missing := [tag for tag in TAGS if tokenizer.id_of(tag) is None]:
+        fix += ", or name what stands for the tags (`tags`)"
         raise ModelError(f"the tokenizer {name} of {where} has no token {missing[0]}", fix)
     for id_ in (value for value in (end if isinstance(end, list) else [end]) if isinstance(value, int)):
         if id_ >= size or id_ not in tokenizer.added:

@@ -1,7 +1,8 @@
 """The model registry: which checkpoint an alias and a step stand for, and how that model reads and writes.
 
-``data/models.toml`` names the embedded models; a user's own file, named by ``DRIFTSCOPE_MODELS``, adds to them
-(docs/formats.md has every key).
+``data/models.toml`` names the embedded models; two files of the user add to them: the one that ``DRIFTSCOPE_MODELS``
+names, and ``models.toml`` in the user's store, which `models add` writes where none is named (docs/formats.md has every
+key).
 A file is read strictly: what is unknown or of the wrong type is named.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,18 +18,20 @@ from typing import Any, Literal, get_args
 
 from engine.chem.bin_files import given_bins, read_bin_file
 from engine.errors import FileError, RegistryError, nearest, shown
-from engine.paths import DATA, read_toml, user_path
+from engine.paths import DATA, read_toml, store_folder, user_path
 from engine.records import DESCRIPTORS, SHORTEST4, BinFormat, Descriptors, NumberFormat
 
 EMBEDDED = DATA / "models.toml"
 USER_VARIABLE = "DRIFTSCOPE_MODELS"
 OWN_TOKENIZER = "own"
+TAGS = ("[SMILES]", "[/SMILES]", "[CONFORMER]", "[/CONFORMER]")
 
 Dtype = Literal["float32", "bfloat16", "float16"]
 
 _TYPES: dict[str, type] = {
     **dict.fromkeys("alias step folder shipped sha256 tokenizer dtype notes card descriptors bins".split(), str),
     "decimals": list,
+    "tags": list,
     "integer_digits": int,
     "bos": bool,
 }
@@ -52,6 +55,7 @@ class ModelEntry:
     card: Path | None = None
     dtype: Dtype = "float32"
     descriptors: Descriptors = "plain"  # that its texts are written with
+    tags: tuple[str, ...] = ()  # tokens that stand for each of ``TAGS``; empty: these themselves
     bos: bool | None = None  # whether prompts begin with BOS; None: as its tokenizer does
     notes: str = ""
 
@@ -74,7 +78,7 @@ class Registry:
         wanted, of_alias = step or named, [entry for entry in self.entries if entry.alias == alias]
         if not of_alias:
             near = nearest(alias, (entry.alias for entry in self.entries))
-            raise RegistryError(f"there is no model {shown(alias)}", f"{near} ({USER_VARIABLE} names a file with more)")
+            raise RegistryError(f"there is no model {shown(alias)}", f"{near} (`models add FOLDER` adds one)")
         matches = [entry for entry in of_alias if wanted in ("", entry.step)]
         if not matches:
             near = nearest(wanted, (entry.step for entry in of_alias))
@@ -84,9 +88,7 @@ class Registry:
 
 def load_registry(files: Iterable[Path] | None = None) -> Registry:
     """The embedded models and the user's, or those of the files that are given."""
-    if files is None:
-        users = os.environ.get(USER_VARIABLE)
-        files = [EMBEDDED, *([user_path(users, USER_VARIABLE, RegistryError)] if users else [])]
+    files = [EMBEDDED, *user_files()] if files is None else files
     entries: dict[str, ModelEntry] = {}
     for entry in (entry for path in files for entry in read_registry(path)):
         other = entries.setdefault(entry.name, entry)
@@ -94,6 +96,25 @@ def load_registry(files: Iterable[Path] | None = None) -> Registry:
             sources = f"{shown(other.source, 200)} and {shown(entry.source, 200)}"
             raise RegistryError(f"{entry.name} is registered twice, in {sources}", "Rename one of them")
     return Registry(tuple(entries.values()))
+
+
+def user_files() -> list[Path]:
+    """Those that are read: the named one, which has to be there, and the store's own, where there is one."""
+    named, usual = os.environ.get(USER_VARIABLE), usual_file()
+    files = [user_path(named, USER_VARIABLE, RegistryError)] if named else []
+    is_same = bool(files) and files[0].exists() and usual.exists() and files[0].samefile(usual)
+    return files if is_same or not usual.is_file() else [*files, usual]
+
+
+def usual_file() -> Path:
+    """Next to the user's runs."""
+    return store_folder() / "models.toml"
+
+
+def written_file() -> Path:
+    """The one that `models add` writes."""
+    named = os.environ.get(USER_VARIABLE)
+    return user_path(named, USER_VARIABLE, RegistryError) if named else usual_file()
 
 
 def entry_of_folder(folder: Path, tokenizer: str | None = None) -> ModelEntry:
@@ -117,6 +138,15 @@ def _entries(path: Path, document: Mapping[str, Any]) -> list[ModelEntry]:
     return [_entry(path, number, table) for number, table in enumerate(tables, start=1)]
 
 
+def entry_of_table(path: Path, table: Mapping[str, Any]) -> ModelEntry:
+    """The entry that a table of this file would be."""
+    try:
+        return _entry(path, 0, table)
+    except (ValueError, TypeError) as error:
+        reason = str(error).removeprefix("model 0: ")
+        raise RegistryError(f"the checkpoint cannot be registered: {reason}", "Correct it") from error
+
+
 def _entry(path: Path, number: int, table: Mapping[str, Any]) -> ModelEntry:
     def need(is_right: bool, problem: str) -> None:
         if not is_right:
@@ -134,13 +164,27 @@ def _entry(path: Path, number: int, table: Mapping[str, Any]) -> ModelEntry:
         name = fields[key]
         need(bool(_NAME.fullmatch(name)), f"`{key}` is {shown(name)}, not at most 64 letters, digits, `.`, `_` and `-`")
     need(("folder" in fields) != ("shipped" in fields), "give one of `folder` and, for an embedded model, `shipped`")
+    numbers, tags = _numbers(path, number, fields, need), _tags(fields, need)
+    for key in ("folder", "shipped", "card", "tokenizer"):
+        if text := fields.get(key):
+            target = _place(path, key, text)
+            fields[key] = target if key != "tokenizer" else str(target) if "/" in text or target.exists() else text
+    return ModelEntry(numbers=numbers, tags=tags, source=path, **fields)
+
+
+def _place(path: Path, key: str, text: str) -> Path:
+    """A file that a registry names: relative ones begin at its folder."""
+    return path.parent / user_path(text, f"{shown(path, 200)}, `{key}`", RegistryError)
+
+
+def _numbers(path: Path, number: int, fields: dict[str, Any], need: Callable[[bool, str], None]) -> NumberFormat:
     if "bins" in fields:
         need(not {"decimals", "integer_digits"} & set(fields), "it has both `bins` and decimals: give one of them")
-        return _with_places(path, fields, _bins(path, number, fields.pop("bins")))
+        return _bins(path, number, fields.pop("bins"))
     decimals, digits = fields.pop("decimals", [4, 4]), fields.pop("integer_digits", 3)
     is_pair = len(decimals) == 2 and all(type(count) is int for count in decimals)
     need(is_pair, f"`decimals` is {shown(decimals)}, not the least and the most, such as [1, 4]")
-    return _with_places(path, fields, NumberFormat(decimals[0], decimals[1], digits))
+    return NumberFormat(decimals[0], decimals[1], digits)
 
 
 def _bins(path: Path, number: int, text: str) -> BinFormat:
@@ -154,14 +198,8 @@ def _bins(path: Path, number: int, text: str) -> BinFormat:
         raise ValueError(f"model {number}: `bins`: {error}") from error
 
 
-def _place(path: Path, key: str, text: str) -> Path:
-    """A file that a registry names: relative ones begin at its folder."""
-    return path.parent / user_path(text, f"{shown(path, 200)}, `{key}`", RegistryError)
-
-
-def _with_places(path: Path, fields: dict[str, Any], numbers: NumberFormat) -> ModelEntry:
-    for key in ("folder", "shipped", "card", "tokenizer"):
-        if text := fields.get(key):
-            target = _place(path, key, text)
-            fields[key] = target if key != "tokenizer" else str(target) if "/" in text or target.exists() else text
-    return ModelEntry(numbers=numbers, source=path, **fields)
+def _tags(fields: dict[str, Any], need: Callable[[bool, str], None]) -> tuple[str, ...]:
+    tags = fields.pop("tags", [])
+    are_tokens = all(isinstance(tag, str) and tag for tag in tags) and len(set(map(str, tags))) == len(tags)
+    need(are_tokens and len(tags) in (0, len(TAGS)), f"`tags` is {shown(tags)}, not what stands for {', '.join(TAGS)}")
+    return tuple(tags)

@@ -23,7 +23,7 @@ import duckdb
 import pyarrow as pa
 
 from engine.errors import DriftscopeError, StoreError, one_line, shown
-from engine.paths import DATA, USER_DATA
+from engine.paths import DATA, HOME, STORE_VARIABLE
 from engine.store.columns import Kind
 from engine.store.entries import (
     USER_KEYS,
@@ -47,8 +47,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-VARIABLE = "DRIFTSCOPE_STORE"
-HOME = USER_DATA / "store"
+VARIABLE = STORE_VARIABLE
 DEMO = DATA / "demo"
 MOST_NOTE, MOST_TAG, MOST_TAGS = 10_000, 40, 20
 """Characters of a label or notes, and of a tag; tags of an entry."""

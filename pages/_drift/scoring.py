@@ -22,7 +22,8 @@ from engine.inspection.sample import BlockEstimate, Inspected, with_pieces
 from engine.jobs.plan import ModelChoice
 from engine.jobs.scoring import Question, costs_work, score_work
 from engine.jobs.service import Job, service
-from engine.models.registry import OWN_TOKENIZER, ModelEntry, load_registry
+from engine.models.registry import ModelEntry, load_registry
+from engine.models.tags import tokenizer_place
 from pages._shared.errors import escaped
 from pages._shared.visitor import presence, visitor
 from pages._shared.words import faults
@@ -113,8 +114,10 @@ def compatible(inspection: Inspected) -> list[ModelEntry]:
         return []
 
     def tokenizer_name(entry: ModelEntry) -> str:
-        has_own = entry.tokenizer == OWN_TOKENIZER and entry.folder is not None
-        return entry.folder.name if has_own and entry.folder else Path(entry.tokenizer).name
+        try:
+            return Path(tokenizer_place(entry)).name
+        except DriftscopeError:  # its tokenizer is gone
+            return ""
 
     matches = [entry for entry in entries if tokenizer_name(entry) == inspection.run.tokenizer]
     return sorted(matches, key=lambda entry: entry.name != inspection.run.model)

@@ -1,4 +1,4 @@
-"""``generate``, ``models`` and ``prepare``: what they write, refuse and leave out."""
+"""``generate``, the list of ``models``, and ``prepare``: what they write, refuse and leave out."""
 
 from __future__ import annotations
 

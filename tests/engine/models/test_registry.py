@@ -106,7 +106,7 @@ def test_models_are_found_by_alias_and_step(tmp_path: Path) -> None:
     assert registry.find("m380", "1e").step == "1e"
     assert registry.find("m380:1e").step == "1e"
     assert registry.find("m380:1e", "1e").step == "1e"
-    with pytest.raises(RegistryError, match=r"no model 'm381'. Did you mean m380\? \(DRIFTSCOPE_MODELS names"):
+    with pytest.raises(RegistryError, match=r"no model 'm381'. Did you mean m380\? \(`models add FOLDER`"):
         registry.find("m381")
     with pytest.raises(RegistryError, match=r"m380 has no step '3e'. Did you mean 2e or 1e\?"):
         registry.find("m380:3e")

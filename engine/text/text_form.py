@@ -1,0 +1,112 @@
+"""How a model writes its texts, found from some of them: its numbers, and its descriptors of bare heteroatoms.
+
+What a text is not of (bins, codes, legacy) is named. What the texts do not show is None, and never guessed.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from engine.chem.enriched import CLOSE_TAG, OPEN_TAG
+from engine.chem.other_forms import OTHER_WORDS, other_form
+from engine.chem.smiles import parse_written
+from engine.errors import DriftscopeError, FileError, shown
+from engine.figures.words import counted
+from engine.records import SPELLED, Descriptors, NumberFormat
+from engine.text.blocks import ENOUGH, found_form
+from engine.text.check import extract_smiles, find_answer, shown_descriptors
+from engine.user_files import open_file, parsed_json
+
+MOST_SAMPLE_BYTES, MOST_DOCUMENT_BYTES = 8 * 2**20, 64 * 2**20
+"""Of lines the first so many bytes are read; a JSON document is read whole."""
+MOST_MOLECULES = 300
+LEAST_INTEGER_DIGITS = 2
+"""One molecule in some has an atom 10 Å or more from the centre."""
+_INTEGER = re.compile(r"[<,]-?(\d+)(?=[.,>])")
+
+
+@dataclass(frozen=True, slots=True)
+class TextForm:
+    """None where the texts do not show it."""
+
+    numbers: NumberFormat | None
+    descriptors: Descriptors | None
+    found: tuple[str, ...]  # what it was found by, in words
+
+
+def text_form_of(texts: Sequence[str]) -> TextForm:
+    """An error where the texts are of another form than enriched text."""
+    answers = _answers(texts)
+    numbers, count = found_form(answers, forced_close=False)
+    if numbers is None:
+        found = [f"{counted(count, 'number')} of the sample are too few to tell its decimals (at least {ENOUGH})"]
+    else:
+        digits = max((len(digits) for answer in answers for digits in _INTEGER.findall(answer)), default=0)
+        numbers = replace(numbers, most_integer_digits=max(digits, LEAST_INTEGER_DIGITS))
+        found = [f"{numbers.words}, by {count:,} numbers of the sample"]
+    kinds = Counter(kind for kind in map(_descriptors, islice(texts, MOST_MOLECULES)) if kind)
+    descriptors = kinds.most_common(1)[0][0] if kinds else None
+    if descriptors:
+        found.append(f"descriptors {SPELLED[descriptors]}, by {counted(kinds[descriptors], 'text')} of the sample")
+    return TextForm(numbers, descriptors, tuple(found))
+
+
+def _answers(texts: Sequence[str]) -> list[str]:
+    answers = [answer for text in texts for answer in find_answer(text).conformers if "<" in answer or other_form(text)]
+    others = Counter(form for answer in answers if (form := other_form(answer)))
+    if others.total() * 2 > len(answers):
+        form = others.most_common(1)[0][0]
+        raise FileError(f"the sample's texts are {OTHER_WORDS[form]}", "Give texts with decimals in <...>")
+    if not answers:
+        raise FileError("the sample has no text with coordinates", "Give texts as the model was trained on")
+    return answers
+
+
+def _descriptors(text: str) -> Descriptors | None:
+    """Of the molecule that the prompt asks for, or that the text itself spells."""
+    answer = find_answer(text)
+    if not answer.conformers:
+        return None
+    first = answer.conformers[0]
+    with suppress(DriftscopeError):
+        molecule = parse_written(answer.prompted or extract_smiles(first))
+        return shown_descriptors(molecule, f"{OPEN_TAG}{first}{CLOSE_TAG}")
+    return None
+
+
+def sample_texts(path: Path) -> list[str]:
+    """Texts of a file: a line each, or all strings of JSON or JSON lines (also as .gz) that hold coordinates."""
+    name = path.name.lower().removesuffix(".gz")
+    is_document = name.endswith(".json")
+    most = MOST_DOCUMENT_BYTES if is_document else MOST_SAMPLE_BYTES
+    try:
+        with open_file(path) as file:
+            content = (gzip.GzipFile(fileobj=file) if path.suffix.lower() == ".gz" else file).read(most + 1)
+        text = content.decode("utf-8-sig", "strict" if len(content) <= most else "ignore")
+        if is_document:
+            return list(_strings(parsed_json(text)))
+        lines = text.splitlines()
+        if len(content) > most:
+            del lines[-1:]
+        if name.endswith(("jsonl", "ndjson")):
+            return [string for line in lines if line.strip() for string in _strings(parsed_json(line))]
+    except (OSError, EOFError, ValueError) as error:
+        raise FileError(f"the sample {shown(path, 200)} cannot be read ({error})", "Give lines, or JSON") from error
+    return lines
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        if "<" in value or OPEN_TAG in value:
+            yield value
+    elif isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _strings(part)
