@@ -11,6 +11,7 @@ from typing import Any
 
 from engine.chem.smiles import parse_smiles
 from engine.errors import DriftscopeError, ModelError, shown
+from engine.jobs.service import Job, Work
 from engine.lp.constraint import LpParameters, build_constraint
 from engine.lp_records import LPS
 from engine.models.loading import LoadedModel, load_model, load_outline
@@ -76,6 +77,16 @@ def add_checkpoint(request: AddRequest, sample: Sequence[str] = (), *, dry_run: 
     return added
 
 
+def adding_work(request: AddRequest, sample: Sequence[str], *, dry_run: bool) -> Work[Added]:
+    """The same for the app's worker."""
+
+    def work(job: Job[Added]) -> Added:
+        job.say("looking through the folder")
+        return add_checkpoint(request, sample, dry_run=dry_run)
+
+    return work
+
+
 def examine(request: AddRequest, sample: Sequence[str] = ()) -> Added:
     """All but the writing."""
     folder = user_path(request.folder.strip(), "the checkpoint").absolute()
@@ -101,10 +112,14 @@ def examine(request: AddRequest, sample: Sequence[str] = ()) -> Added:
     loaded = load_outline(entry)
     if loaded.unchecked:  # only reading it all tells whether a tensor is missing
         loaded = load_model(entry, "cpu")
-    found = [f"{loaded.family}, {loaded.parameters / 1e6:,.1f} M parameters", *form.found]
+    found = [f"{loaded.family}, {_size(loaded.parameters)} parameters", *form.found]
     why = loaded.why_not_fast
     found.append(f"backend hf: {why}" if why else "backend fast")
     return Added(entry, table, loaded, tuple(found), lps_of(loaded))
+
+
+def _size(parameters: int) -> str:
+    return f"{parameters / 1e6:,.1f} M" if parameters >= 10**6 else f"{parameters:,}"
 
 
 def _tokenizer(given: str) -> str:

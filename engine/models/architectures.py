@@ -12,7 +12,7 @@ from engine.user_files import parsed_json
 
 FAMILIES = {"qwen3": "Qwen", "llama": "LLaMA"}
 """Model families by ``model_type`` of config.json; any other is called as its class is, such as ``Gemma3``."""
-FAST = {**FAMILIES, "qwen2": "Qwen2", "mistral": "Mistral"}
+FAST = {"qwen2": "Qwen2", "qwen3": "Qwen3", "llama": "LLaMA", "mistral": "Mistral"}
 """What the backend ``fast`` computes: the same layers, with or without biases and norms of queries and keys."""
 OPEN_ENDED = 32_768
 """Positions of a model that names no limit, as those without position embeddings do."""
@@ -28,7 +28,7 @@ def why_not_fast(config: Any) -> str:
     """One clause, of a config of transformers; empty where ``fast`` runs it."""
     text_config = config.get_text_config()
     if config.model_type not in FAST:
-        return f"fast computes {', '.join(FAST.values())}, and this is {family_of(config)}"
+        return f"fast runs {', '.join(FAST.values())}, and this is {family_of(config)}"
     # Mistral has one window for all layers, the others say of each layer what it is.
     has_window = config.model_type == "mistral" and config.sliding_window is not None
     if has_window or any(kind != "full_attention" for kind in getattr(config, "layer_types", None) or []):

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import gzip
 import re
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from io import BytesIO
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -83,23 +85,27 @@ def _descriptors(text: str) -> Descriptors | None:
 
 
 def sample_texts(path: Path) -> list[str]:
-    """Texts of a file: a line each, or all strings of JSON or JSON lines (also as .gz) that hold coordinates."""
-    name = path.name.lower().removesuffix(".gz")
-    is_document = name.endswith(".json")
-    most = MOST_DOCUMENT_BYTES if is_document else MOST_SAMPLE_BYTES
+    """Texts of a file."""
+    with open_file(path) as file:
+        return texts_of(path.name, file.read(MOST_DOCUMENT_BYTES + 1))
+
+
+def texts_of(name: str, content: bytes) -> list[str]:
+    """Of a file of this name: a line each, or all strings of JSON or JSON lines (also as .gz) that hold coordinates."""
+    kind = name.lower().removesuffix(".gz").rpartition(".")[2]
+    most = MOST_DOCUMENT_BYTES if kind == "json" else MOST_SAMPLE_BYTES
     try:
-        with open_file(path) as file:
-            content = (gzip.GzipFile(fileobj=file) if path.suffix.lower() == ".gz" else file).read(most + 1)
-        text = content.decode("utf-8-sig", "strict" if len(content) <= most else "ignore")
-        if is_document:
+        if name.lower().endswith(".gz"):
+            content = gzip.GzipFile(fileobj=BytesIO(content)).read(most + 1)
+        is_whole = len(content) <= most
+        text = content[:most].decode("utf-8-sig", "strict" if is_whole else "ignore")
+        if kind == "json":
             return list(_strings(parsed_json(text)))
-        lines = text.splitlines()
-        if len(content) > most:
-            del lines[-1:]
-        if name.endswith(("jsonl", "ndjson")):
+        lines = text.splitlines() if is_whole else text.splitlines()[:-1]
+        if kind in ("jsonl", "ndjson"):
             return [string for line in lines if line.strip() for string in _strings(parsed_json(line))]
-    except (OSError, EOFError, ValueError) as error:
-        raise FileError(f"the sample {shown(path, 200)} cannot be read ({error})", "Give lines, or JSON") from error
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        raise FileError(f"the sample {shown(name, 200)} cannot be read ({error})", "Give lines, or JSON") from error
     return lines
 
 

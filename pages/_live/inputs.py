@@ -18,6 +18,7 @@ from engine.jobs.plan import ModelChoice, RunPlan
 from engine.lp_records import GuardSettings, LpRecord, lp_choices, lp_record, split_cleanup
 from engine.models.registry import ModelEntry, load_registry
 from engine.records import DESCRIPTORS, Descriptors, Molecule
+from pages._live.add_checkpoint import add_button, newly_added
 from pages._shared.choices import complain, one_of
 from pages._shared.errors import error_markdown
 from pages._shared.generation_inputs import FIRST_MODEL, read_smiles
@@ -126,6 +127,8 @@ def model_input(problems: DeltaGenerator) -> ModelEntry | None:
     """``problems`` is where a sentence on an unknown model is."""
     entries = {entry.name: entry for entry in load_registry().entries}
     names = list(entries)
+    if (added := newly_added()) in entries:
+        st.session_state["model"] = added
     first = names.index(FIRST_MODEL) if FIRST_MODEL in names else 0
     with problems:
         complain("model", names, "model", names[first])
@@ -135,8 +138,9 @@ def model_input(problems: DeltaGenerator) -> ModelEntry | None:
         index=first,
         key="model",
         bind="query-params",
-        help="The embedded models, and those in the file named by DRIFTSCOPE_MODELS.",
+        help="The embedded models, and those that you added.",
     )
+    add_button()
     return entries.get(chosen or "")
 
 

@@ -16,6 +16,7 @@ from engine.lp_records import FORMER_NAMES, full_name, split_cleanup
 from engine.paths import ROOT
 from pages._shared import shown
 from pages._shared.components.address import limit_steps
+from pages._shared.theme import DARK, palette
 from pages._shared.uploads import release_of_other_pages
 
 NAME = "Driftscope"
@@ -38,6 +39,9 @@ def page(title: str, icon: str, lead: str, words: tuple[str, ...] = ()) -> None:
     # The favicon is a file of ours: a Material symbol would be fetched from the web.
     st.set_page_config(page_title=f"{title} · {NAME}", page_icon=FAVICON, layout="wide")
     st.html(_CSS)
+    # A dialog is outside of the element to which Streamlit gives the theme's colour scheme.
+    scheme = "dark" if palette() is DARK else "light"
+    st.html(f"<style>[data-testid='stDialog'] {{ color-scheme: {scheme}; }}</style>")
     limit_steps()
     st.logo(_LOGO, icon_image=FAVICON, size="large")
     st.title(f"{icon} {title}", anchor=False)

@@ -76,7 +76,7 @@ class StartForm:
         left, right = st.columns([3, 2], gap="large")
         with left:
             names = [entry.name for entry in load_registry().entries]
-            help_ = "Alias and step: the embedded models, and those of the file that DRIFTSCOPE_MODELS names."
+            help_ = "Alias and step: the embedded models, and those that you added (Live, *Add a checkpoint*)."
             first = [FIRST_MODEL] if FIRST_MODEL in names else names[:1]
             models = _choices("Model", names, first, self.several_models, self.model_key, help_)
             lps = _choices("LP", self.lps, self.first_lps, self.most_runs > 1, self.lp_key, self.lp_help)

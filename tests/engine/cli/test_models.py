@@ -24,16 +24,16 @@ def test_from_a_folder_to_a_judged_run(tmp_path: Path) -> None:
     added = run("models", "add", str(folder), "--decimals", "1-3", "--integer-digits", "1", "--json")
     assert (added.document["alias"], added.document["step"], added.document["backend"]) == ("phi", "final", "hf")
     assert (added.document["decimals"], added.document["problem"]) == ([1, 3], "")
-    assert added.document["lps"]["exact"] == "" and "fast computes" in added.document["why_not_fast"]
+    assert added.document["lps"]["exact"] == "" and "fast runs" in added.document["why_not_fast"]
     (listed,) = run("models", "phi", "--json").document
     assert listed == {name: value for name, value in added.document.items() if name not in ("lps", "found")}
     assert listed in run("models", "--json").document
     runs = run("run", "CC=O", "CCO", "--model", "phi", "--lp", "exact", "--judge", "--json")
     (row,) = runs.document
     assert (row["backend"], row["samples"], row["clean"], row["judged"]) == ("hf", 2, 2, 2)
-    assert "written by the backend hf: fast computes" in row["notes"]
+    assert "written by the backend hf: fast runs" in row["notes"]
     refused = run("generate", "CC=O", "--model", "phi", "--backend", "fast")
-    assert "the backend fast cannot run phi:final: fast computes" in refused.error
+    assert "the backend fast cannot run phi:final: fast runs" in refused.error
     assert run("models", "rm", "phi", "--json").document == {"alias": "phi", "step": "final"}
     assert "there is no model 'phi'" in run("models", "phi").error
     assert folder.is_dir()
