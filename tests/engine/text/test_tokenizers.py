@@ -299,9 +299,13 @@ def test_an_unknown_tokenizer_names_the_known_ones(name: str) -> None:
 @pytest.mark.parametrize(
     ("files", "reason"),
     [
-        ({}, "holds no tokenizer"),
+        ({}, "has no tokenizer"),
         ({"tokenizer.json": b"CCO"}, "is no tokenizer"),
-        ({"tokenizer_config.json": b'{"tokenizer_class": 5}'}, "holds no tokenizer that can be read"),
+        ({"tokenizer_config.json": b'{"tokenizer_class": 5}'}, "has no tokenizer"),
+        (
+            {"tokenizer_config.json": b'{"tokenizer_class": 5}', "vocab.json": b"{}"},
+            "holds no tokenizer that can be read",
+        ),
     ],
 )
 def test_a_folder_without_a_tokenizer_is_refused(
