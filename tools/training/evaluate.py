@@ -45,7 +45,7 @@ class StructureJudge:
             return
         self._digits = frozenset(id_ for row in numbers.digits for id_ in row)
         number = (self._digits, frozenset({numbers.point}), self._digits)
-        comma = (frozenset({numbers.comma, numbers.comma_minus}),)
+        comma = (frozenset({numbers.comma, *([numbers.comma_minus] if numbers.comma_minus is not None else [])}),)
         self._triple = (*number, *comma, *number, *comma, *number)
 
     def is_right(self, answer: list[int], plain: Segments, signed: Segments) -> bool:

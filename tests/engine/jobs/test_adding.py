@@ -18,7 +18,7 @@ from engine.chem.smiles import parse_smiles
 from engine.decode.generation import Generation
 from engine.decode.plan import Plan
 from engine.errors import DriftscopeError, RegistryError
-from engine.jobs.adding import Added, AddRequest, add_checkpoint, names_of
+from engine.jobs.adding import AddRequest, add_checkpoint, names_of
 from engine.models.loading import load_model, summarise
 from engine.models.registry import USER_VARIABLE, load_registry, usual_file
 from engine.models.registry_file import remove_entry
@@ -170,9 +170,9 @@ def test_a_sample_of_few_numbers_or_of_another_form_is_said_to_be(gemma: Path) -
 def test_descriptors_with_hydrogens_are_found(gemma: Path) -> None:
     sample = [text.replace("[O]<", "[OH]<", 1) for text in texts(FIXED4) if text.startswith("[SMILES]CCCCCCCO")]
     assert text_form_of(sample).descriptors == "with-hydrogens"
-    added = add_checkpoint(AddRequest(str(gemma)), sample * 20)
+    add_checkpoint(AddRequest(str(gemma)), sample * 20)
     assert load_registry().find("m380").descriptors == "with-hydrogens"
-    assert isinstance(added, Added) and load_registry().find("m380").numbers == NumberFormat(4, 4, 2)
+    assert load_registry().find("m380").numbers == NumberFormat(4, 4, 2)
 
 
 def test_samples_are_read_as_lines_json_and_json_lines(tmp_path: Path) -> None:
@@ -224,7 +224,11 @@ def test_tokens_that_stand_for_the_tags_are_named_in_the_registry(tmp_path: Path
 
 # --- what cannot be used ----------------------------------------------------------------------------------------------
 def without(*files: str) -> Callable[[Path], None]:
-    return lambda folder: [(folder / name).unlink() for name in files] and None  # type: ignore[func-returns-value]
+    def change(folder: Path) -> None:
+        for name in files:
+            (folder / name).unlink()
+
+    return change
 
 
 def config(**changes: Any) -> Callable[[Path], None]:

@@ -16,6 +16,7 @@ from engine.errors import ConstraintError, TokenizerError
 from engine.lp import exact
 from engine.lp.canonical import random_ids
 from engine.lp.exact import ExactConstraint
+from engine.lp.numbers import Numbers
 from engine.lp.prefixes import Leaves
 from engine.records import SHORTEST4, Molecule, NumberFormat
 from engine.text.tokenizers import TextTokenizer, load_tokenizer, number_ids
@@ -32,7 +33,7 @@ def molecules() -> list[Molecule]:
 def spaced_behind_tags() -> Tokenizer:
     """As the first conversions of LLaMA 2 and Mistral have it: ``▁`` before the first word and behind each tag."""
     tokenizer = Tokenizer.from_str(spaced_tokenizer())
-    tokenizer.pre_tokenizer = None  # type: ignore[assignment]
+    tokenizer.pre_tokenizer = None
     tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
     return tokenizer
 
@@ -83,7 +84,7 @@ def test_where_a_comma_leaves_the_sign_open_so_do_the_values_behind_it() -> None
     tokenizer = TextTokenizer("apart", apart())
     ids, form = number_ids(tokenizer), NumberFormat(1, 2, 1)
     numbers = ExactConstraint(tokenizer, form, tokenizer.vocab_size).numbers
-    assert numbers is not None
+    assert isinstance(numbers, Numbers)
     leaves = Leaves(numbers, ids, [ids.comma, ids.minus], form)
     at = next(node for node, place in enumerate(numbers.places) if (place.axis, place.decimals) == (0, 2))
     comma, sign = numbers.kinds.index("comma"), numbers.kinds.index("sign")
