@@ -35,8 +35,8 @@ SEEN = 0.99
 """Of the mass: the likeliest tokens that hold it are compared with what is known to be right."""
 LITTLE = 1e-3
 """Of the mass: what is not known is not asked for the weight's sake, and counts as right."""
-MORE = 12
-"""Tokens that are asked together with those that have to be, from a row's second question on."""
+TIE = 1e-13
+"""Of its own mass: by so much a token counts as less likely than an equal one in the column before."""
 TOLD = 1e-3
 """Of the mass: a struck token that is less likely is not told of."""
 
@@ -46,7 +46,8 @@ class _Choices:
 
     def __init__(self, index: Sequence[int], rows: Sequence[ShapedRow], tokens: Candidates, chances: Array) -> None:
         self.index, self.rows, self.tokens, self.chances = list(index), list(rows), tokens, chances
-        self.order = np.argsort(-chances, axis=1, kind="stable")
+        # Of equals the first column comes first, as in `sample`; a stable sort takes five times as long.
+        self.order = np.argsort(-chances * (1 - TIE * np.arange(chances.shape[1])), axis=1)
         self.falling = np.take_along_axis(chances, self.order, axis=1)
         self.is_dead = np.zeros(len(index), dtype=bool)
         self.tries = np.zeros(len(index), dtype=np.int64)
@@ -116,19 +117,22 @@ class Shaper:
         return choices
 
     def _settle(self, choices: _Choices) -> None:
-        """Ask until it is known of each row which tokens its filters keep."""
-        waiting, more = np.arange(len(choices.index)), 0
-        while len(waiting):
-            waiting, needed = self._needed(choices, waiting, more)
-            if len(waiting):
-                self.tokens.ask(choices.tokens, *choices.pairs(waiting, needed))
-            more = MORE  # a question of many tokens costs little more than one of a few
+        """Ask until it is known of each row which tokens its filters keep. What it needs is asked alone, then closely;
+        where that does not settle it all of its tokens, which takes little longer than a few of them."""
+        waiting, asks_all = np.arange(len(choices.index)), False
+        while True:
+            waiting, needed = self._needed(choices, waiting)
+            if not len(waiting):
+                break
+            asked = choices.status_in_order(waiting) == UNKNOWN if asks_all else needed
+            self.tokens.ask(choices.tokens, *choices.pairs(waiting, asked))
+            asks_all = True
 
-    def _needed(self, choices: _Choices, of: Columns, more: int) -> tuple[Columns, Flags]:
+    def _needed(self, choices: _Choices, of: Columns) -> tuple[Columns, Flags]:
         """The rows among ``of`` of which something has to be known before a draw, and what, in falling order [rows, C].
 
         What is kept if nothing more is struck; then as many of the others as it takes that they would be kept whatever
-        the rest is. With these so many more. Rows without a right token widen, or are at a dead end.
+        the rest is. Rows without a right token widen, or are at a dead end.
         """
         left, kept, before = self._kept(choices, of)
         while not (has_left := left.any(axis=1)).all():
@@ -146,10 +150,7 @@ class Shaper:
         is_open = is_unknown & (self.sampling.top_p * would_be_known <= last)
         needed = np.where((kept & is_unknown).any(axis=1, keepdims=True), kept & is_unknown, is_open)
         is_waiting = needed.any(axis=1)
-        of, needed, is_unknown = of[is_waiting], needed[is_waiting], is_unknown[is_waiting]
-        if more:
-            needed |= is_unknown & (is_unknown.cumsum(axis=1) <= 2 * needed.sum(axis=1, keepdims=True) + more)
-        return of, needed
+        return of[is_waiting], needed[is_waiting]
 
     def _kept(self, choices: _Choices, of: Columns) -> tuple[Flags, Flags, Array]:
         """In falling order [of, C]: the tokens that are not struck, as many as top-k leaves; those of them that the
