@@ -78,12 +78,16 @@ class StereoGoal:
 
     def measured(self, points: Array) -> Array:
         """Of a double bond the cosine of its torsion, of a centre its volume, positive where it is as asked for, by
-        the points of the spanning atoms: [symmetries, atoms, 3] to [symmetries]."""
-        return np.asarray(self.sign * (_torsion_cosine(points) if self.is_bond else _volume(points)))
+        the points of the spanning atoms: [symmetries, atoms, 3] to [symmetries]. Zero where a centre with four
+        neighbours lies outside of them: it has no hand then, and RDKit may take it for mirrored."""
+        value = self.sign * (_torsion_cosine(points) if self.is_bond else _volume(points))
+        if len(self.spanned_by) == 5:
+            value = np.where((value > 0) & (self.least_corner(points) < 0), 0.0, value)
+        return np.asarray(value)
 
     def least_corner(self, points: Array) -> Array:
-        """Of a centre with four neighbours the least volume that it spans with three of them, as ``measured``. What the
-        four span may be right while the centre lies outside of them, and RDKit then takes it for mirrored."""
+        """Of a centre with four neighbours the least volume that it spans with three of them, with the sign of
+        ``measured``; negative where it lies outside of them."""
         a, b, c, d = np.moveaxis(unit_vectors(points[:, 1:] - points[:, :1]), 1, 0)
         corners = [np.linalg.det(np.stack(three, axis=1)) for three in ((a, b, c), (a, c, d), (a, d, b), (b, d, c))]
         return np.asarray((self.sign * np.array(corners)).min(axis=0))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from rdkit import Chem, rdBase
@@ -27,6 +29,7 @@ def moved(mol: Chem.Mol, by: np.ndarray) -> Chem.Mol:
     return copy
 
 
+TETRAHEDRAL = {Chem.ChiralType.CHI_TETRAHEDRAL_CW, Chem.ChiralType.CHI_TETRAHEDRAL_CCW}
 MIRROR, PRESS = np.array([-1.0, 1.0, 1.0]), np.array([1.0, 1.0, 0.0])
 
 
@@ -101,6 +104,27 @@ def test_a_flat_centre_and_a_nearly_planar_one() -> None:
         verdicts.append(judge_stereo(parse_smiles("C[S@](=O)c1ccccc1").mol, mol))
     words = ["right", "nearly planar", "flat", "flat", "mirrored"]
     assert [site.word for verdict in verdicts for site in verdict.sites] == words
+
+
+@pytest.mark.parametrize("smiles", ["C[C@](N)(O)F", "CC[C@](C)(O)C#N", "C[C@@]1(O)CCCCC1=O"])
+def test_no_centre_is_right_that_rdkit_takes_for_mirrored(smiles: str) -> None:
+    """With four neighbours, in conformers whose atoms were moved: the centre may lie outside of them."""
+    mol, draws = parse_smiles(smiles).mol, np.random.default_rng(3)
+    whole = Chem.AddHs(mol)
+    rdDistGeom.EmbedMolecule(whole, randomSeed=1)
+    placed, seen = Chem.RemoveHs(whole), Counter[tuple[bool | None, bool]]()
+    for _ in range(300):
+        shaken = Chem.Mol(mol)
+        add_conformer(shaken, placed.GetConformer().GetPositions() + draws.normal(0, 0.4, (mol.GetNumAtoms(), 3)))
+        tagged = Chem.Mol(shaken)
+        Chem.RemoveStereochemistry(tagged)
+        Chem.AssignAtomChiralTagsFromStructure(tagged)
+        is_mirrored = any(
+            {atom.GetChiralTag(), tagged.GetAtomWithIdx(atom.GetIdx()).GetChiralTag()} == TETRAHEDRAL
+            for atom in mol.GetAtoms()
+        )
+        seen[judge_stereo(mol, shaken).right, is_mirrored] += 1
+    assert seen[True, True] == 0 < min(seen[True, False], seen[False, True])
 
 
 def test_the_order_of_the_answers_atoms_is_free() -> None:
