@@ -121,14 +121,15 @@ class Evaluation:
 
     def setting(self) -> EvaluationSetting:
         """What a published figure must agree with."""
-        shares = [(m.rmsd_ang.shape[1] + m.failed) / len(m.rmsd_ang) for m in self.matrices if m.smiles]
+        asked = [m.rmsd_ang.shape[1] + m.failed for m in self.matrices]
+        shares = [count / len(m.rmsd_ang) for count, m in zip(asked, self.matrices, strict=True) if m.smiles]
         references = self.request.references
         return EvaluationSetting(
             references="" if references is None else references.name,
             samples_per_reference=(min(shares), max(shares)),
             threshold_ang=self.request.threshold_ang,
             not_asked=self.not_asked,
-            asked=self.asked,
+            asked=sum(asked),
         )
 
 

@@ -72,7 +72,7 @@ def import_pool(
     row: Row = {"origin": "imported", "source": name, "notes": note, "created_at": datetime.now(UTC).isoformat()}
     with begun_anew(store.home, RUN, run_id, row | ({"label": label} if label else {})) as staging:
         stats: list[str] = []
-        pool = _PoolRows(run_id, form)
+        pool = _PoolRows(run_id, form, is_judged=settings is not None)
         with closing(read_pool(pool_records(path, ["molecules"], stats.append), settings, workers=workers)) as read:
             while group := list(islice(read, GROUP)):
                 samples, conformers = pool.rows(group)
@@ -112,8 +112,8 @@ def _content_of(paths: Sequence[Path]) -> str:
 class _PoolRows:
     """A pool's conformers as rows of a run, and what is counted on their way."""
 
-    def __init__(self, run_id: str, form: Form) -> None:
-        self.run_id, self.form = run_id, form
+    def __init__(self, run_id: str, form: Form, *, is_judged: bool) -> None:
+        self.run_id, self.form, self.is_judged = run_id, form, is_judged
         self.each: Counter[str] = Counter()  # samples of a molecule
         self.smiles_from: Counter[str] = Counter()
         self.left_out: list[str] = []
@@ -129,7 +129,7 @@ class _PoolRows:
             if not conformer.asked:
                 self.nameless += 1
                 continue
-            sample = _sample_row(conformer)
+            sample = _sample_row(conformer, is_judged=self.is_judged)
             ids = {"run_id": self.run_id, "sample_id": self.each.total()}
             samples.append({**ids, "generation": self.each[sample["smiles"]], **sample})
             self.each[sample["smiles"]] += 1
@@ -152,13 +152,13 @@ class _PoolRows:
             yield "Where it is from the graph alone, stereo is not judged."
 
 
-def _sample_row(conformer: PoolConformer) -> Row:
+def _sample_row(conformer: PoolConformer, *, is_judged: bool) -> Row:
     row = dict(_prompt_columns(conformer.asked))
     verdict = conformer.verdict
     if conformer.problem:
         row |= {"parsed": False, "parse_error": conformer.problem}
         failed = FailedCheck(LOADED, (), f"nothing to judge: {conformer.problem}")
-        verdict = MoleculeVerdict(0, 0, None, None, (failed,))
+        verdict = MoleculeVerdict(0, 0, None, None, (failed,)) if is_judged else None
     else:
         row |= {"parsed": True, "same_graph": conformer.same_graph, "generated_smiles": conformer.smiles}
         row["has_real_coordinates"] = True

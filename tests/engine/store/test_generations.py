@@ -171,8 +171,10 @@ def test_its_verdict_is_that_of_the_file(pool: Path, home: str) -> None:
 
 
 def test_without_a_verdict_and_with_a_wrong_option(pool: Path, home: str) -> None:
+    broken = "\n\n\n  1  0  0  0\nM  END\n>  <smiles>\nCCN\n\n$$$$\n"
+    (pool / "b.sdf").write_text((pool / "b.sdf").read_text() + broken)
     (row,) = run("import", str(pool / "b.sdf"), "--no-verdict", "--json", "--store", home).document
-    assert (row["samples"], row["judged"]) == (1, None)
+    assert (row["samples"], row["molecules"], row["judged"]) == (2, 2, None)
     assert "--strain is part of the verdict" in run("import", str(pool), "--strain", "--no-verdict").error
     (pool / "b.sdf").rename(pool / "b.txt")
     (pool / "a.sdf").unlink()
