@@ -53,7 +53,7 @@ WHERE run_id = $run AND len(struck) > 0 AND sample_id IN (SELECT unnest($ids)) O
 _LOST = """
 SELECT sample_id, pos, tokens_by, is_before, steps.ln_p FROM lost LEFT JOIN steps USING (run_id, sample_id, pos)
 WHERE run_id = $run AND sample_id IN (SELECT unnest($ids))
-QUALIFY row_number() OVER (PARTITION BY sample_id ORDER BY conformer, lost.block) = 1
+QUALIFY row_number() OVER (PARTITION BY sample_id ORDER BY lost.conformer, lost.block) = 1
 """
 _WITH_LOST = "SELECT DISTINCT sample_id FROM lost WHERE run_id = $run AND tokens_by <> 'characters'"
 _WITH_STRUCK = "SELECT DISTINCT sample_id FROM steps WHERE run_id = $run AND len(struck) > 0"

@@ -56,6 +56,7 @@ from engine.text.blocks import (
 )
 
 NO_CONFORMER = "no conformer in the answer"
+NO_BINS = "decimals in brackets (<x,y,z>), where the numbers are those of bins"
 NOT_CLOSED = "conformer not closed"
 NOT_PARSED = "generated conformer cannot be parsed"
 MISMATCH = "generated conformer <> prompt SMILES mismatch"
@@ -240,7 +241,8 @@ def _check_conformer(
     mol, parse_error = _parse(extracted)
     is_same = mol is not None and same_graph(mol, prompt.mol)
     has_real = _has_real_coordinates(readings, form)
-    issues = _issues(blocks, mol, is_same, has_real, is_unclosed)
+    nothing = _without_blocks(text, form)
+    issues = _issues(nothing, blocks, mol, is_same, has_real, is_unclosed)
     takes_it = set(issues) <= {NO_COORDINATES} and _group_takes(text, mol, form)
     other = None if isinstance(form, BinFormat) else other_form(text)
     if other is not None:
@@ -265,11 +267,16 @@ def _check_conformer(
     )
 
 
+def _without_blocks(text: str, form: NumberFormat) -> str:
+    return NO_BINS if isinstance(form, BinFormat) and find_blocks(text) else NO_CONFORMER
+
+
 def _issues(
-    blocks: Sequence[FoundBlock], mol: Chem.Mol | None, is_same: bool, has_real: bool, is_unclosed: bool
+    nothing: str, blocks: Sequence[FoundBlock], mol: Chem.Mol | None, is_same: bool, has_real: bool, is_unclosed: bool
 ) -> list[str]:
+    """``nothing`` is that of a text without blocks."""
     if not blocks:
-        return [NO_CONFORMER]
+        return [nothing]
     applies = {
         NOT_CLOSED: is_unclosed,
         NOT_PARSED: mol is None,

@@ -119,30 +119,35 @@ def test_a_model_that_cannot_write_its_first_group_leaves_nothing(store_folder: 
     assert list((store_folder / "staging").iterdir()) == []
 
 
-BINS, FORM = ("--bins", "0.05", "9"), BinFormat.in_brackets(0.05, 9.0)
+BARE = BinFormat.equal(-13, 13, 0.104)
 
 
-def test_all_that_reads_a_binned_run_reads_it_with_its_bins(tmp_path: Path) -> None:
-    words = ("--model", "small", "--max-new-tokens", "80", *BINS, "--rmsd", "2", "--judge", "--keep-steps", "1")
+@pytest.mark.parametrize("form", [BARE, BinFormat.in_brackets(0.05, 9.0)], ids=["bare", "in brackets"])
+def test_all_that_reads_a_binned_run_reads_it_with_its_bins(form: BinFormat, tmp_path: Path) -> None:
+    file = tmp_path / "bins" / "bare.json"
+    file.parent.mkdir()
+    file.write_text('{"mode": "cartesian_binned", "L": -13, "H": 13, "size": 0.104}')
+    bins = ("--bins", str(file)) if form.is_bare else ("--bins", "0.05", "9")
+    words = ("--model", "small", "--max-new-tokens", "80", *bins, "--rmsd", "2", "--judge", "--keep-steps", "1")
     (row,) = run_json("run", "CC=O", "OCC", *words)
     assert row["misread_blocks"] == row["bad_blocks"] == 0 and row["clean"] == row["rmsd_samples"] == 2
     store, id_ = Store.open(), row["run_id"]
     samples = store.rows("SELECT * FROM samples ORDER BY sample_id", {})
     blocks = store.rows("SELECT sample_id, x, y, z, drift FROM blocks ORDER BY sample_id, block", {})
     assert {block["drift"] for block in blocks} == {0}  # a fixed width, against zeros of that width
-    stated = {sample["sample_id"]: decode(as_decimals(sample["text"], FORM)).mol for sample in samples}
+    stated = {sample["sample_id"]: decode(as_decimals(sample["text"], form)).mol for sample in samples}
     texts = texts_of(store, store.entry(id_), [sample["smiles"] for sample in samples])
     for sample in samples:
-        assert re.search(r"<\d{3},\d{3},\d{3}>", sample["text"])
+        assert re.search(r"\]\d{9};" if form.is_bare else r"\]<\d{3},\d{3},\d{3}>", sample["text"])
         xyz = stated[sample["sample_id"]].GetConformer().GetPositions()
         here = [[block[axis] for axis in "xyz"] for block in blocks if block["sample_id"] == sample["sample_id"]]
         assert np.allclose(here, xyz)
         inspected = inspect_sample(store, id_, sample["sample_id"])
-        assert inspected.run.form == FORM and inspected.conformer is not None
+        assert inspected.run.form == form and inspected.conformer is not None
         assert np.allclose(inspected.conformer.GetConformer().GetPositions(), xyz)
-        verdict = judge_text(as_decimals(sample["text"], FORM), sample["smiles"])
+        verdict = judge_text(as_decimals(sample["text"], form), sample["smiles"])
         assert [sample[name] for name in ("geometry_right", "usable")] == [verdict["geometry_right"], verdict["usable"]]
-        assert texts[sample["smiles"]] == [as_decimals(sample["text"], FORM)]
+        assert texts[sample["smiles"]] == [as_decimals(sample["text"], form)]
     assert [judged["usable"] for judged in judge_run(store, id_).rows] == [sample["usable"] for sample in samples]
     assert run("export", id_, "--sdf", str(tmp_path / "out.sdf")).code == 0
     exported = [mol.GetConformer().GetPositions() for mol in read_molecules(tmp_path / "out.sdf")]

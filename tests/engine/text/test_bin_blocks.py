@@ -218,6 +218,12 @@ def test_what_else_is_not_clean(text: str, words: str) -> None:
     assert not check.clean and words in check.why_not_clean
 
 
+def test_decimals_in_place_of_bins_are_named() -> None:
+    check = check_sample("[CONFORMER][C]<0.0,0.0,0.0>[O]<1.4,0.0,0.0>[/CONFORMER]", molecule_of("CO"), form=UNIFORM)
+    assert check.issues == ("decimals in brackets (<x,y,z>), where the numbers are those of bins",)
+    assert not check.passed and not check.decodes and not check.clean
+
+
 def test_the_note_of_the_form_is_stripped() -> None:
     text = "[SMILES]CO[/SMILES][SERIALIZATION]uniform[/SERIALIZATION][CONFORMER][C]128130125;[O]140130125;[/CONFORMER]"
     inside = "[CONFORMER][SERIALIZATION]uniform[/SERIALIZATION][C]128130125;[O]140130125;[/CONFORMER]"
