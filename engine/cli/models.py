@@ -8,6 +8,7 @@ from typing import Any, Literal
 import typer
 
 from engine.cli import terminal as cli
+from engine.cli.text import BINS, Bins
 from engine.models.registry import TAGS, load_registry
 
 app = cli.new_app()
@@ -83,6 +84,7 @@ def add(
     sample: str | None = cli.option(None, "texts as it was trained on: lines, JSON, JSON lines", metavar="FILE"),
     decimals: Any = cli.option(None, "least and most that it writes (default: found)", of=decimals_of, metavar="0-4"),
     integer_digits: int | None = cli.option(None, "at most (default: found)", of=cli.most(6), metavar="N"),
+    bins: Bins = BINS,
     descriptors: Literal["plain", "with-hydrogens"] | None = cli.option(None, "default: found in the sample"),
     tokenizer: str = cli.option("", "qwen3, llama3 or a folder (default: its own)"),
     tags: Any = cli.option(None, "its tokens for the four tags, with commas between", of=tags_of, metavar="A,B,C,D"),
@@ -101,9 +103,9 @@ def add(
     from engine.text.text_form import sample_texts
 
     texts = sample_texts(Path(sample)) if sample else []
-    request = AddRequest(
-        folder, alias, step, tokenizer, decimals, integer_digits, descriptors, tags or (), dtype or "", None, notes
-    )
+    numbers = {"decimals": decimals, "integer_digits": integer_digits, "bins": " ".join(filter(None, bins or ()))}
+    more = {"descriptors": descriptors, "tags": tags or (), "dtype": dtype or "", "notes": notes}
+    request = AddRequest(folder, alias, step, tokenizer, **numbers, **more)
     added = add_checkpoint(request, texts, dry_run=dry_run)
     row = summarise(added.entry)
     if out.is_json:

@@ -15,10 +15,10 @@ from engine.jobs.service import Job, Work
 from engine.lp.constraint import LpParameters, build_constraint
 from engine.lp_records import LPS
 from engine.models.loading import LoadedModel, load_model, load_outline
-from engine.models.registry import OWN_TOKENIZER, TAGS, ModelEntry
+from engine.models.registry import OWN_TOKENIZER, TAGS, ModelEntry, bins_of
 from engine.models.registry_file import add_entry, entry_to_add
 from engine.paths import user_path
-from engine.records import SHORTEST4, Descriptors, NumberFormat
+from engine.records import SHORTEST4, BinFormat, Descriptors, NumberFormat
 from engine.text.text_form import TextForm, text_form_of
 from engine.text.tokenizer_build import RECIPES
 
@@ -38,6 +38,7 @@ class AddRequest:
     tokenizer: str = ""  # the folder's own
     decimals: tuple[int, int] | None = None
     integer_digits: int | None = None
+    bins: str = ""  # in place of decimals: a file of bins, or ``WIDTH RANGE`` of the form in brackets
     descriptors: Descriptors | None = None
     tags: tuple[str, ...] = ()
     dtype: str = ""
@@ -93,14 +94,17 @@ def examine(request: AddRequest, sample: Sequence[str] = ()) -> Added:
     if not request.folder.strip() or not folder.is_dir():
         raise ModelError(f"there is no folder {shown(request.folder, 200)}", "Give the folder of a checkpoint")
     alias, step = names_of(folder)
-    form = _form(request, sample)
+    bins = _path_from_here(request.bins)
+    form = _form(request, bins, sample)
+    decimals = None if isinstance(form.numbers, BinFormat) else form.numbers
     table: dict[str, Any] = {
         "alias": request.alias or alias,
         "step": request.step or step,
         "folder": str(folder),
-        "tokenizer": _tokenizer(request.tokenizer),
-        "decimals": [form.numbers.least_decimals, form.numbers.most_decimals] if form.numbers else None,
-        "integer_digits": form.numbers.most_integer_digits if form.numbers else None,
+        "tokenizer": _path_from_here(request.tokenizer) or OWN_TOKENIZER,
+        "bins": bins,
+        "decimals": [decimals.least_decimals, decimals.most_decimals] if decimals else None,
+        "integer_digits": decimals.most_integer_digits if decimals else None,
         "descriptors": form.descriptors,
         "tags": list(request.tags),
         "dtype": request.dtype,
@@ -115,6 +119,7 @@ def examine(request: AddRequest, sample: Sequence[str] = ()) -> Added:
     found = [f"{loaded.family}, {_size(loaded.parameters)} parameters", *form.found]
     why = loaded.why_not_fast
     found.append(f"backend hf: {why}" if why else "backend fast")
+    found += loaded.warnings
     return Added(entry, table, loaded, tuple(found), lps_of(loaded))
 
 
@@ -122,10 +127,10 @@ def _size(parameters: int) -> str:
     return f"{parameters / 1e6:,.1f} M" if parameters >= 10**6 else f"{parameters:,}"
 
 
-def _tokenizer(given: str) -> str:
-    """A path as it is seen from here, since the registry's are seen from its own folder."""
-    path = Path(given)
-    return str(path.absolute()) if given and given not in RECIPES and path.exists() else given or OWN_TOKENIZER
+def _path_from_here(given: str) -> str:
+    """A path of a file or folder that there is; the registry's are seen from its own folder. Else what is given."""
+    path = Path(given).expanduser()
+    return str(path.absolute()) if given and given not in RECIPES and path.exists() else given
 
 
 def names_of(folder: Path) -> tuple[str, str]:
@@ -135,27 +140,36 @@ def names_of(folder: Path) -> tuple[str, str]:
     return tuple(_UNUSUAL.sub("-", name).strip("-._")[:64] or "checkpoint" for name in (alias, step))  # type: ignore[return-value]
 
 
-def _form(request: AddRequest, sample: Sequence[str]) -> TextForm:
+def _form(request: AddRequest, bins: str, sample: Sequence[str]) -> TextForm:
     """What was asked for, else what the sample shows, else the usual, which is said."""
     for own, tag in zip(request.tags, TAGS, strict=False):
         sample = [text.replace(own, tag) for text in sample]
-    shown_by = text_form_of(sample) if sample else TextForm(None, None, ())
-    numbers, found = shown_by.numbers, list(shown_by.found)
-    if request.decimals or request.integer_digits:
-        usual = numbers or SHORTEST4
-        least, most = request.decimals or (usual.least_decimals, usual.most_decimals)
-        try:
-            numbers = NumberFormat(least, most, request.integer_digits or usual.most_integer_digits)
-        except ValueError as error:
-            raise ModelError(str(error), "Give for example 0-4") from error
-        found.append(f"{numbers.words}, as asked for")
-    elif numbers is None:
+    given = bins_of(bins) if bins else None
+    shown_by = text_form_of(sample, given) if sample else TextForm(None, None, ())
+    if given is not None and (request.decimals or request.integer_digits):
+        raise ModelError("both bins and decimals are given", "Give one of them")
+    numbers = given or _decimals(request, shown_by.numbers) or shown_by.numbers
+    is_asked = numbers is not shown_by.numbers
+    found = [*shown_by.found, *([f"{numbers.words}, as asked for"] if numbers is not None and is_asked else [])]
+    if numbers is None:
         numbers = SHORTEST4
         found.append(f"{numbers.words}: assumed, since no sample of its texts and no decimals were given")
     descriptors = request.descriptors or shown_by.descriptors
     if descriptors is None:
         found.append("descriptors plain: assumed")
     return TextForm(numbers, descriptors, tuple(found))
+
+
+def _decimals(request: AddRequest, found: NumberFormat | None) -> NumberFormat | None:
+    """Those that were asked for, in part or as a whole."""
+    if not (request.decimals or request.integer_digits):
+        return None
+    usual = found or SHORTEST4
+    least, most = request.decimals or (usual.least_decimals, usual.most_decimals)
+    try:
+        return NumberFormat(least, most, request.integer_digits or usual.most_integer_digits)
+    except ValueError as error:
+        raise ModelError(str(error), "Give for example 0-4") from error
 
 
 def lps_of(loaded: LoadedModel) -> dict[str, str]:

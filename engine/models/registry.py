@@ -187,11 +187,15 @@ def _numbers(path: Path, number: int, fields: dict[str, Any], need: Callable[[bo
     return NumberFormat(decimals[0], decimals[1], digits)
 
 
+def bins_of(text: str, folder: Path = Path()) -> BinFormat:
+    """Those of a file, seen from the folder, or `WIDTH RANGE` of the older form; FileError or ValueError."""
+    first, _, second = text.partition(" ")
+    return given_bins(first, second) if _PAIR.fullmatch(text) else read_bin_file(folder / user_path(text, "the bins"))
+
+
 def _bins(path: Path, number: int, text: str) -> BinFormat:
-    """Those of a file, or `WIDTH RANGE` of the older form."""
     try:
-        first, _, second = text.partition(" ")
-        return given_bins(first, second) if _PAIR.fullmatch(text) else read_bin_file(_place(path, "bins", text))
+        return bins_of(text, path.parent)
     except FileError as error:
         raise ValueError(f"model {number}: `bins`: {error.what}") from error
     except ValueError as error:

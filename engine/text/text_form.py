@@ -22,14 +22,15 @@ from engine.chem.other_forms import OTHER_WORDS, other_form
 from engine.chem.smiles import parse_written
 from engine.errors import DriftscopeError, FileError, shown
 from engine.figures.words import counted
-from engine.records import SPELLED, Descriptors, NumberFormat
-from engine.text.blocks import ENOUGH, found_form
+from engine.records import SPELLED, BinFormat, Descriptors, NumberFormat
+from engine.text.blocks import ENOUGH, READ_FORMAT, found_form
 from engine.text.check import extract_smiles, find_answer, shown_descriptors
 from engine.user_files import open_file, parsed_json
 
 MOST_SAMPLE_BYTES, MOST_DOCUMENT_BYTES = 8 * 2**20, 64 * 2**20
 """Of lines the first so many bytes are read; a JSON document is read whole."""
 MOST_MOLECULES = 300
+OTHER_FIX = "Give texts with decimals in <...>, or of bins"
 LEAST_INTEGER_DIGITS = 2
 """One molecule in some has an atom 10 Å or more from the centre."""
 _INTEGER = re.compile(r"[<,]-?(\d+)(?=[.,>])")
@@ -44,43 +45,52 @@ class TextForm:
     found: tuple[str, ...]  # what it was found by, in words
 
 
-def text_form_of(texts: Sequence[str]) -> TextForm:
-    """An error where the texts are of another form than enriched text."""
-    answers = _answers(texts)
-    numbers, count = found_form(answers, forced_close=False)
-    if numbers is None:
-        found = [f"{counted(count, 'number')} of the sample are too few to tell its decimals (at least {ENOUGH})"]
-    else:
-        digits = max((len(digits) for answer in answers for digits in _INTEGER.findall(answer)), default=0)
-        numbers = replace(numbers, most_integer_digits=max(digits, LEAST_INTEGER_DIGITS))
-        found = [f"{numbers.words}, by {count:,} numbers of the sample"]
-    kinds = Counter(kind for kind in map(_descriptors, islice(texts, MOST_MOLECULES)) if kind)
+def text_form_of(texts: Sequence[str], bins: BinFormat | None = None) -> TextForm:
+    """An error where the texts are of another form than enriched text. ``bins`` are those of texts of bins, which do
+    not say where these begin and end."""
+    answers = _answers(texts, bins)
+    numbers, found = (bins, list[str]()) if bins is not None else _decimals(answers)
+    kinds = Counter(kind for text in islice(texts, MOST_MOLECULES) if (kind := _descriptors(text, bins or READ_FORMAT)))
     descriptors = kinds.most_common(1)[0][0] if kinds else None
     if descriptors:
         found.append(f"descriptors {SPELLED[descriptors]}, by {counted(kinds[descriptors], 'text')} of the sample")
     return TextForm(numbers, descriptors, tuple(found))
 
 
-def _answers(texts: Sequence[str]) -> list[str]:
+def _decimals(answers: Sequence[str]) -> tuple[NumberFormat | None, list[str]]:
+    numbers, count = found_form(answers, forced_close=False)
+    if numbers is None:
+        return None, [f"{counted(count, 'number')} of the sample are too few to tell its decimals (at least {ENOUGH})"]
+    digits = max((len(digits) for answer in answers for digits in _INTEGER.findall(answer)), default=0)
+    numbers = replace(numbers, most_integer_digits=max(digits, LEAST_INTEGER_DIGITS))
+    return numbers, [f"{numbers.words}, by {count:,} numbers of the sample"]
+
+
+def _answers(texts: Sequence[str], bins: BinFormat | None) -> list[str]:
     answers = [answer for text in texts for answer in find_answer(text).conformers if "<" in answer or other_form(text)]
     others = Counter(form for answer in answers if (form := other_form(answer)))
     if others.total() * 2 > len(answers):
         form = others.most_common(1)[0][0]
-        raise FileError(f"the sample's texts are {OTHER_WORDS[form]}", "Give texts with decimals in <...>")
+        is_bins = form in ("bins", "binned")
+        if not (is_bins and bins is not None):
+            fix = "Give --bins FILE.json: the texts do not say where the bins begin and end" if is_bins else OTHER_FIX
+            raise FileError(f"the sample's texts are {OTHER_WORDS[form]}", fix)
+    elif bins is not None and answers:
+        raise FileError("the sample's texts are of decimals, and bins are given", "Leave one of the two out")
     if not answers:
         raise FileError("the sample has no text with coordinates", "Give texts as the model was trained on")
     return answers
 
 
-def _descriptors(text: str) -> Descriptors | None:
+def _descriptors(text: str, form: NumberFormat) -> Descriptors | None:
     """Of the molecule that the prompt asks for, or that the text itself spells."""
     answer = find_answer(text)
     if not answer.conformers:
         return None
     first = answer.conformers[0]
     with suppress(DriftscopeError):
-        molecule = parse_written(answer.prompted or extract_smiles(first))
-        return shown_descriptors(molecule, f"{OPEN_TAG}{first}{CLOSE_TAG}")
+        molecule = parse_written(answer.prompted or extract_smiles(first, form))
+        return shown_descriptors(molecule, f"{OPEN_TAG}{first}{CLOSE_TAG}", form)
     return None
 
 

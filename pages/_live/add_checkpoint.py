@@ -16,7 +16,7 @@ from engine.figures.words import listed
 from engine.jobs.adding import Added, AddRequest, adding_work
 from engine.jobs.service import Job, service
 from engine.models.registry import OWN_TOKENIZER, TAGS
-from engine.records import DESCRIPTORS, MOST_DECIMALS, MOST_INTEGER_DIGITS, SPELLED
+from engine.records import DESCRIPTORS, MOST_DECIMALS, MOST_INTEGER_DIGITS, SPELLED, Descriptors
 from engine.text.text_form import texts_of
 from engine.text.tokenizers import BUILT_IN
 from pages._shared.errors import error_markdown, escaped
@@ -25,7 +25,7 @@ from pages._shared.visitor import presence, visitor
 
 _IS_OPEN, _ADDED, _CHECKED = "add_open", "add_name", "add_checked"
 TICK_S = 0.1
-FOUND, SAID = "From its texts", "I know"
+FOUND, SAID, BINS = "From its texts", "Decimals", "Bins"
 TYPES = ["txt", "json", "jsonl", "ndjson", "gz"]
 EXAMPLE = (
     "[SMILES]CC=O[/SMILES][CONFORMER][C]<1.2034,-0.51,0.0>[C]<-0.2112,0.0331,0.0>=[O]<-1.1,0.4769,0.0>[/CONFORMER]"
@@ -72,7 +72,7 @@ def _form() -> None:
     with st.expander("Tokenizer, tags, precision", icon=":material/tune:"):
         request, tags_problem = _more(request)
     problem = problem or tags_problem
-    if problem:
+    if problem and (request.folder or tags_problem):
         st.error(problem, icon=":material/error:")
     with st.container(horizontal=True, vertical_alignment="center"):
         is_ready = bool(request.folder) and not problem
@@ -99,22 +99,29 @@ def _text_form(request: AddRequest) -> tuple[AddRequest, list[str], str]:
     """With the texts of a sample, and what is wrong with them, as Markdown."""
     how = st.segmented_control(
         "How it writes numbers and descriptors",
-        (FOUND, SAID),
+        (FOUND, SAID, BINS),
         default=FOUND,
         key="add_form",
         required=True,
         help="Found in texts that the model was trained on, 200 numbers or more; or say what they are like.",
     )
     if how == SAID:
-        first, second, third, fourth = st.columns([1, 1, 1, 2])
+        first, second, third = st.columns(3)
         least = int(first.number_input("Least decimals", 0, MOST_DECIMALS, 0, key="add_least"))
         most = int(second.number_input("Most decimals", 1, MOST_DECIMALS, 4, key="add_most"))
         digits = int(third.number_input("Integer digits", 1, MOST_INTEGER_DIGITS, 3, key="add_digits"))
-        kind = fourth.selectbox(
-            "Descriptors", DESCRIPTORS, key="add_descriptors", format_func=lambda kind: SPELLED[kind]
-        )
         problem = "" if least <= most else f"{least} decimals at least and {most} at most do not fit together."
-        return replace(request, decimals=(least, most), integer_digits=digits, descriptors=kind), [], problem
+        return replace(request, decimals=(least, most), integer_digits=digits, descriptors=_descriptors()), [], problem
+    if how == BINS:
+        bins = st.text_input(
+            "Bins",
+            key="add_bins",
+            placeholder="/data/bins.json",
+            help="A file of bins as JSON (mode, L, H, n_bins, edges), on the machine that the app runs on; or, of the "
+            "older form in brackets, width and range: 0.042 21.",
+        )
+        problem = "" if bins else "Give the file of its bins: texts and tokens do not say where bins begin and end."
+        return replace(request, bins=(bins or "").strip(), descriptors=_descriptors()), [], problem
     text = st.text_area(
         "Some of its texts, one per line", key="add_texts", height=100, placeholder=EXAMPLE, help="Or a file, below."
     )
@@ -124,6 +131,14 @@ def _text_form(request: AddRequest) -> tuple[AddRequest, list[str], str]:
     except DriftscopeError as error:
         return request, [], error_markdown(error)
     return request, [line for line in lines if line.strip()], ""
+
+
+def _descriptors() -> Descriptors:
+    about = "Of bare heteroatoms with hydrogens."
+    kind = st.selectbox(
+        "Descriptors", DESCRIPTORS, key="add_descriptors", format_func=lambda kind: SPELLED[kind], help=about
+    )
+    return kind or DESCRIPTORS[0]
 
 
 def _more(request: AddRequest) -> tuple[AddRequest, str]:
@@ -188,7 +203,9 @@ def _command(request: AddRequest) -> str:
     words = ["models", "add", request.folder or "FOLDER"]
     for option, value in (("--alias", request.alias), ("--step", request.step), ("--dtype", request.dtype)):
         words += [option, value] if value else []
-    if request.decimals:
+    if request.bins:
+        words += ["--bins", *request.bins.split()[:2], "--descriptors", str(request.descriptors)]
+    elif request.decimals:
         words += ["--decimals", "{}-{}".format(*request.decimals), "--integer-digits", str(request.integer_digits)]
         words += ["--descriptors", str(request.descriptors)]
     else:

@@ -44,7 +44,7 @@ def test_a_folder_is_checked_added_chosen_and_writes(page: Callable[[], AppTest]
     app = page()
     assert app.button(key="add_go").disabled and app.button(key="add_check").disabled
     app.text_input(key="add_folder").set_value(str(folder)).run()
-    app.button_group(key="add_form").set_value("I know").run()
+    app.button_group(key="add_form").set_value("Decimals").run()
     app.number_input(key="add_most").set_value(2).run()
     (command,) = [code.value for code in app.code if "models add" in code.value]
     assert command.endswith(f"models add {folder} --decimals 0-2 --integer-digits 3 --descriptors plain")

@@ -23,7 +23,7 @@ from engine.models.loading import load_model, summarise
 from engine.models.registry import USER_VARIABLE, load_registry, usual_file
 from engine.models.registry_file import remove_entry
 from engine.models.shipped import WEIGHTS
-from engine.records import FIXED4, SHORTEST4, NumberFormat
+from engine.records import FIXED4, SHORTEST4, BinFormat, NumberFormat
 from engine.text.placeholder import reference_texts
 from engine.text.text_form import sample_texts, text_form_of
 from tests.tiny_checkpoints import TAGS, byte_tokenizer, tiny_checkpoint, write_tokenizer
@@ -165,6 +165,27 @@ def test_a_sample_of_few_numbers_or_of_another_form_is_said_to_be(gemma: Path) -
         text_form_of(["[CONFORMER][C]128130125;[C]100102098;=[O]100102098;[/CONFORMER]"] * 9)
     with pytest.raises(DriftscopeError, match="no text with coordinates"):
         text_form_of(["nothing", "here"])
+
+
+def test_bins_are_given_and_never_guessed(gemma: Path, tmp_path: Path) -> None:
+    (tmp_path / "bins.json").write_text(json.dumps({"mode": "uniform", "L": -10.5, "H": 10.5, "n_bins": 256}))
+    given, of_bins = (
+        str(tmp_path / "bins.json"),
+        ["[SMILES]CO[/SMILES][CONFORMER][C]128130125;[OH]100102098;[/CONFORMER]"],
+    )
+    with pytest.raises(DriftscopeError, match=r"text of bins, another number format.*Give --bins FILE.json"):
+        add_checkpoint(AddRequest(str(gemma)), of_bins)
+    with pytest.raises(DriftscopeError, match="texts are of decimals, and bins are given"):
+        add_checkpoint(AddRequest(str(gemma), bins=given), texts(FIXED4))
+    with pytest.raises(DriftscopeError, match="both bins and decimals are given"):
+        add_checkpoint(AddRequest(str(gemma), bins=given, decimals=(0, 4)))
+    added = add_checkpoint(AddRequest(str(gemma), bins=given), of_bins)
+    entry = load_registry().find("m380")
+    assert isinstance(entry.numbers, BinFormat) and (entry.numbers.bins, entry.descriptors) == (256, "with-hydrogens")
+    assert added.lps["exact"] == "" and added.reasons
+    (sample,) = Generation(load_model(entry, "cpu"), [parse_smiles("CO")], Plan("exact")).run()
+    assert sample.check.clean and sample.text.startswith("[CONFORMER][C]") and sample.text.count(";") == 2
+    assert add_checkpoint(AddRequest(str(gemma), "older", bins="0.042 21")).entry.numbers.words.startswith("1,000 bins")
 
 
 def test_descriptors_with_hydrogens_are_found(gemma: Path) -> None:
