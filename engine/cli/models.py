@@ -103,8 +103,12 @@ def add(
     from engine.text.text_form import sample_texts
 
     texts = sample_texts(Path(sample)) if sample else []
-    numbers = {"decimals": decimals, "integer_digits": integer_digits, "bins": " ".join(filter(None, bins or ()))}
-    more = {"descriptors": descriptors, "tags": tags or (), "dtype": dtype or "", "notes": notes}
+    numbers: dict[str, Any] = {
+        "decimals": decimals,
+        "integer_digits": integer_digits,
+        "bins": " ".join(filter(None, bins or ())),
+    }
+    more: dict[str, Any] = {"descriptors": descriptors, "tags": tags or (), "dtype": dtype or "", "notes": notes}
     request = AddRequest(folder, alias, step, tokenizer, **numbers, **more)
     added = add_checkpoint(request, texts, dry_run=dry_run)
     row = summarise(added.entry)

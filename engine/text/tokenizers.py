@@ -260,7 +260,8 @@ def check_text(text: str) -> None:
 
 
 def load_tokenizer(name: str) -> TextTokenizer:
-    """A built-in tokenizer by its name, or the path of a tokenizer folder or tokenizer.json. Loaded once a process."""
+    """A built-in tokenizer by its name, or the path of a tokenizer folder or tokenizer.json. Loaded once a process,
+    unless its file changes."""
     if name in tokenizer_build.RECIPES:
         return _load(name, name)
     try:
@@ -271,11 +272,17 @@ def load_tokenizer(name: str) -> TextTokenizer:
     if key is None:
         names = ", ".join(tokenizer_build.RECIPES)
         raise TokenizerError(f"there is no tokenizer {shown(name)}", f"Use one of {names}, or the path of a folder")
-    return _load(name, key)
+    return _load(name, key, _changed_at(Path(key)))
+
+
+def _changed_at(path: Path) -> int:
+    """So that a tokenizer that was mended is read again."""
+    file = path / "tokenizer.json" if path.is_dir() else path
+    return file.stat().st_mtime_ns if file.is_file() else 0
 
 
 @functools.lru_cache(maxsize=8)
-def _load(name: str, key: str) -> TextTokenizer:
+def _load(name: str, key: str, changed_at: int = 0) -> TextTokenizer:
     if key in tokenizer_build.RECIPES:
         return RankTokenizer(key)
     return TextTokenizer(name, tokenizer_build.from_folder(Path(key)), tokenizer_build.end_of_folder(Path(key)))

@@ -135,10 +135,9 @@ def _text_form(request: AddRequest) -> tuple[AddRequest, list[str], str]:
 
 def _descriptors() -> Descriptors:
     about = "Of bare heteroatoms with hydrogens."
-    kind = st.selectbox(
+    return st.selectbox(
         "Descriptors", DESCRIPTORS, key="add_descriptors", format_func=lambda kind: SPELLED[kind], help=about
     )
-    return kind or DESCRIPTORS[0]
 
 
 def _more(request: AddRequest) -> tuple[AddRequest, str]:

@@ -243,6 +243,15 @@ def test_tokens_that_stand_for_the_tags_are_named_in_the_registry(tmp_path: Path
     assert list(generation.requests[0].prompt) == prompt
 
 
+def test_a_tokenizer_that_was_mended_is_read_again(gemma: Path) -> None:
+    whole = (gemma / "tokenizer.json").read_text()
+    without_tags(gemma)
+    with pytest.raises(DriftscopeError, match=r"has no token \[CONFORMER\]"):
+        add_checkpoint(AddRequest(str(gemma)))
+    write_tokenizer(gemma, whole)
+    assert add_checkpoint(AddRequest(str(gemma))).entry.alias == "m380"
+
+
 # --- what cannot be used ----------------------------------------------------------------------------------------------
 def without(*files: str) -> Callable[[Path], None]:
     def change(folder: Path) -> None:
