@@ -99,7 +99,7 @@ def pool_records(
 def _sdf_records(path: Path) -> Iterator[PoolRecord]:
     number = 0
     try:
-        for number, record in enumerate(forms.sdf_records(path), start=1):
+        for number, record in enumerate(forms.sdf_records(path, is_strict=False), start=1):
             block, fields = forms.split_record(record)
             properties = forms.properties_of(fields)
             names = list(properties)
@@ -109,6 +109,7 @@ def _sdf_records(path: Path) -> Iterator[PoolRecord]:
             yield PoolRecord(f"record {number} of {path.name}", block, tuple(written))
     except FileError as error:
         problem = error.what.rpartition(" cannot be read: ")[2]
+        problem += "" if "cut short" in problem else "; what follows it was not read"
         yield PoolRecord(f"record {number + 1} of {path.name}", problem=problem)
 
 

@@ -61,8 +61,9 @@ def form_of(path: Path) -> Form:
     return "parquet" if head == b"PAR1" else "pickle" if head[:1] == b"\x80" else form_by_name(path) or "list"
 
 
-def text_lines(path: Path) -> Generator[tuple[int, str]]:
-    """(line number from 1, line without its end) as the file streams in, with any line ends, also packed as .gz."""
+def text_lines(path: Path, *, is_strict: bool = True) -> Generator[tuple[int, str]]:
+    """(line number from 1, line without its end) as the file streams in, with any line ends, also packed as .gz. What
+    is binary ends the reading or, unless ``is_strict``, becomes question marks."""
     name, is_packed = shown(path.name), path.name.lower().endswith(".gz")
     try:
         with (
@@ -72,7 +73,9 @@ def text_lines(path: Path) -> Generator[tuple[int, str]]:
             for number, line in enumerate(iter(lambda: text.readline(MOST_LINE_CHARACTERS + 1), ""), start=1):
                 if len(line) > MOST_LINE_CHARACTERS:
                     raise FileError(f"{name} has a line {number} of over {MOST_LINE_CHARACTERS:,} characters")
-                if _BINARY.search(line):
+                if not is_strict:
+                    line = _BINARY.sub("?", line)
+                elif _BINARY.search(line):
                     raise FileError(f"{name} is no text: line {number} is binary", "Save it as UTF-8 text")
                 yield number, line.removesuffix("\n")
     except (OSError, EOFError, zlib.error) as error:
@@ -96,11 +99,12 @@ def beginning(path: Path, most: int) -> str:
     return "\n".join(lines)
 
 
-def sdf_records(path: Path) -> Iterator[list[str]]:
-    """The lines of each record. The last may lack its ``$$$$`` when it ends with the molecule itself."""
+def sdf_records(path: Path, *, is_strict: bool = True) -> Iterator[list[str]]:
+    """The lines of each record, as ``text_lines`` has them. The last may lack its ``$$$$`` when it ends with the
+    molecule itself."""
     record: list[str] = []
     size, number = 0, 1
-    for _, line in text_lines(path):
+    for _, line in text_lines(path, is_strict=is_strict):
         if line.startswith("$$$$"):
             yield record
             record, size, number = [], 0, number + 1

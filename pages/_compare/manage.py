@@ -85,11 +85,17 @@ def show(store: Store, ids: Sequence[str]) -> None:
     example = "/data/outputs/smoke/**/*.json.gz"
     views: dict[str, Callable[[], None]] = {
         "Start runs": START.show,
-        "Import": partial(show_import, "import", IMPORTED, example, ABOUT_FILES, ("import",), FIELDS),
+        "Import": partial(show_import, "import", IMPORTED, example, ABOUT_FILES, ("import",), FIELDS, _import_options),
         "Several runs": partial(entries.show, RUNS, store),
         "References": partial(entries.show, REFERENCE_SETS, store),
     }
     entries.switch(views, {"Several runs": "Runs"}, store)
+
+
+def _import_options() -> list[str]:
+    about = "How far each conformer is above its relaxed one (MMFF94). For reports: `judge RUN --strain`."
+    is_asked = st.toggle("Strain of conformers", key="import_strain", bind="query-params", help=about)
+    return ["--strain"] if is_asked else []
 
 
 def _plan_options() -> tuple[list[str], Plan]:

@@ -493,11 +493,12 @@ def test_conformers_of_another_program_are_handed_in_like_reports(board: Board) 
     app = opened(manage="Import")
     assert {".sdf", ".parquet", ".pickle", ".json"} <= set(app.file_uploader[0].proto.type)
     app.file_uploader[0].set_value([("pool.sdf", b"a record", "chemical/x-mdl-sdfile")])
+    app.toggle("import_strain").set_value(True)
     labelled(app, "text_input", "Label").set_value("ETKDG")
     app.run()
     app.button("import_go").click().run()
     ((_, handed, inputs, _),) = board.handed
-    assert (handed, inputs) == (["import", "--label=ETKDG", "--"], [("pool.sdf", b"a record")])
+    assert (handed, inputs) == (["import", "--label=ETKDG", "--strain", "--"], [("pool.sdf", b"a record")])
 
 
 def test_files_of_this_machine_are_patterns_of_the_command(board: Board, store: Store) -> None:

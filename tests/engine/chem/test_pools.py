@@ -102,10 +102,12 @@ def test_a_clash_is_found_in_its_record_alone(tmp_path: Path, alanine: Chem.Mol)
     [
         (lambda text: text.replace(" C  ", " Xx ", 1), "Element 'Xx' not found"),
         (lambda text: text.replace("V2000", "V9000", 1), ""),
+        (lambda text: text.replace(" C  ", " \x01  ", 1), "Element '?' not found"),
+        (lambda text: text.replace(" C  ", " \u2192  ", 1), "Element '?' not found"),
         (lambda text: text.replace("    0.0", "    zzz", 1), ""),
         (lambda text: "\n\n\n  0  0  0  0  0  0  0  0  0  0999 V2000\nM  END\n$$$$\n", "it has no atoms"),
     ],
-    ids=["element", "version", "number", "empty"],
+    ids=["element", "version", "binary", "arrow", "number", "empty"],
 )
 def test_a_broken_record_is_named_and_costs_no_other(
     tmp_path: Path, alanine: Chem.Mol, spoilt: object, reason: str
@@ -125,6 +127,17 @@ def test_a_file_that_ends_early_keeps_what_is_before(tmp_path: Path, alanine: Ch
     path = sdf(tmp_path / "a.sdf", [("", ALANINE, alanine)], tail="\n\n\n  1  0  0  0\n")
     whole, cut = read(path)
     assert not whole.problem and cut.source == "record 2 of a.sdf" and "cut short" in cut.problem
+
+
+def test_a_record_without_end_says_that_the_rest_was_not_read(
+    tmp_path: Path, alanine: Chem.Mol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.chem.structure_files.MOST_RECORD_CHARACTERS", 3_000)
+    one = sdf(tmp_path / "one.sdf", [("", ALANINE, alanine)]).read_text()
+    path = tmp_path / "a.sdf"
+    path.write_text(one + one.replace("$$$$", "$") * 3 + one)
+    whole, endless = read(path)
+    assert not whole.problem and endless.problem.endswith("3,000 characters; what follows it was not read")
 
 
 def test_a_folder_a_shard_and_generations_that_failed(tmp_path: Path, alanine: Chem.Mol) -> None:
