@@ -71,7 +71,7 @@ def of_blocks(name: str, words: str, part: str, sample: str, help_: str) -> Meas
 
 def of_conformers(name: str, words: str, part: str, whole: str, each: str, help_: str) -> Measure:
     """A share of conformers, of which an answer may have several."""
-    return share(name, words, part, whole, f"list_sum({each}::INT[])", over=f"len({each})", help=help_,
+    return share(name, words, part, whole, f"list_sum({each}::INT[]) / len({each})", over=f"len({each})", help=help_,
                  is_main=False)  # fmt: skip
 
 

@@ -99,7 +99,8 @@ SELECT samples.run_id, samples.sample_id, generation, smiles,
        coalesce(samples.bad_blocks, 0) AS bad_blocks,
        coalesce(of_blocks.unverified_blocks, 0)::INT AS unverified_blocks,
        drift, drift_min, drift_max, coalesce(drifts, []) AS drifts, samples.redrawn_blocks, samples.dead_ends,
-       samples.rmsd_ang, {WALL_PART_S} AS wall_part_s,
+       samples.rmsd_ang, samples.conformers, list_sum(usable_each::INT[])::INT AS usable_conformers,
+       differ_least_ang, differ_mean_ang, {WALL_PART_S} AS wall_part_s,
        with_steps.run_id IS NOT NULL AS has_steps, samples.tokens IS NOT NULL AS has_ids
 FROM samples JOIN runs USING (run_id)
      LEFT JOIN of_blocks ON of_blocks.run_id = samples.run_id AND of_blocks.sample_id = samples.sample_id

@@ -36,7 +36,9 @@ from pages._shared.theme import DARK, palette
 from pages._shared.words import visible_text
 
 KEY, FOLD = "drift_molecules", "molecules_open"
-FIGURES = ("lost_ang", "rmsd_ang", "strain_kcal", "strain_kcal_per_atom")
+FIGURES = ("lost_ang", "rmsd_ang", "strain_kcal", "strain_kcal_per_atom", "differ_least_ang", "differ_mean_ang")
+OF_SEVERAL = {"conformers", "usable_conformers", "differ_least_ang", "differ_mean_ang"}
+"""Columns where an answer has several conformers."""
 ROWS_PER_PAGE = 10  # all in sight: a table that scrolls would take the page's wheel
 ROW_HEIGHT = 66  # from 65 on, Streamlit lets texts wrap
 EVERYTHING = 10_000_000
@@ -51,6 +53,7 @@ ORDERS: dict[str, tuple[str, bool] | None] = {
     "Most dead ends": ("dead_ends", True),
     "Largest RMSD": ("rmsd_ang", True),
     "Most strain per heavy atom": ("strain_kcal_per_atom", True),
+    "Least RMSD between conformers": ("differ_least_ang", False),
     "Most tokens": ("tokens", True),
     "SMILES": ("smiles", False),
 }
@@ -262,7 +265,6 @@ def _columns(table: pa.Table, runs: Sequence[RunFacts], *, has_several: bool) ->
     """The drawing, the run, what the rows are ordered by, then the rest; drift that did nothing comes last."""
     config = st.column_config
     text, number = config.TextColumn, config.NumberColumn
-    is_judged = any(run.judged for run in runs)
     is_hypothetical = all(run.is_hypothetical for run in runs)
     label = "hypothetical drift" if is_hypothetical else "drift"
     against = "; ".join(dict.fromkeys(run.rmsd_to for run in runs if run.rmsd_to)) or "references that are not named"
@@ -297,6 +299,10 @@ def _columns(table: pa.Table, runs: Sequence[RunFacts], *, has_several: bool) ->
         ),
         "tokens": number("tokens", width=56),
         "rmsd_ang": figure_column("RMSD (Å)", 70, f"Heavy atoms, to the nearest of: {against}"),
+        "conformers": number("conformers", width=80, help="Of the answer"),
+        "usable_conformers": number("of them usable", width=96, help="Clean, stereo and geometry right, one by one"),
+        "differ_least_ang": figure_column("differ by (Å)", 80, "Least RMSD between two conformers of the answer"),
+        "differ_mean_ang": figure_column("on average (Å)", 90, "The mean over all pairs of its conformers"),
         "strain_kcal": figure_column("strain (kcal/mol)", 70, "Energy above the relaxed conformer"),
         "strain_kcal_per_atom": figure_column("per heavy atom", 70, "Strain per heavy atom"),
         "forced_share": share_column("forced", 64, "Tokens that the LP forced"),
@@ -304,12 +310,20 @@ def _columns(table: pa.Table, runs: Sequence[RunFacts], *, has_several: bool) ->
         "sample_id": number("sample", width=62),
         **drift,
     }
-    unknown = {"run"} if not has_several else set()
-    unknown |= {"checks", "strain_kcal", "strain_kcal_per_atom"} if not is_judged else set()
-    unknown |= {"redrawn_blocks", "dead_ends"} - {_guards_count(run.lp_record) for run in runs}
+    unknown = _not_shown(table, runs, has_several=has_several)
     by, _ = ORDERS.get(_wanted("order")) or ("", False)
     order = [name for name in ("drawing", "run", by, *columns) if name in columns and name not in unknown]
     return {name: columns[name] for name in dict.fromkeys(order)}
+
+
+def _not_shown(table: pa.Table, runs: Sequence[RunFacts], *, has_several: bool) -> set[str]:
+    """Columns that would be empty, or the same in every row."""
+    is_judged = any(run.judged for run in runs)
+    unknown = {"run"} if not has_several else set()
+    unknown |= {"checks", "strain_kcal", "strain_kcal_per_atom"} if not is_judged else set()
+    unknown |= OF_SEVERAL if (pc.max(table["conformers"]).as_py() or 1) < 2 else set()
+    unknown |= {"redrawn_blocks", "dead_ends"} - {_guards_count(run.lp_record) for run in runs}
+    return unknown
 
 
 def _guards_count(lp: LpRecord) -> str:

@@ -264,7 +264,11 @@ def test_a_run_goes_out_as_it_came_in(tmp_path: Path) -> None:
     (exported,) = run_json("export", row["run_id"], "out.json.gz", "--force")
     assert exported["file"] == "out.json.gz"
     assert json.loads(gzip.decompress((tmp_path / "out.json.gz").read_bytes())) == made
-    assert run("export", row["run_id"]).out.splitlines()[-1].split() == [f"{row['run_id']}.json", str(row["samples"])]
+    assert run("export", row["run_id"]).out.splitlines()[-1].split() == [
+        f"{row['run_id']}.json",
+        str(row["samples"]),
+        str(row["conformers"]),
+    ]
     assert json.loads((tmp_path / f"{row['run_id']}.json").read_text()) == made
 
 

@@ -15,8 +15,11 @@ from engine.chem.conformers import reference_conformers
 from engine.chem.enriched import decode, encode
 from engine.chem.smiles import parse_smiles
 from engine.comparing.evaluation import EvaluationRequest, evaluate_run
+from engine.comparing.measures import figure
+from engine.comparing.paired import compare_entries
 from engine.inspection.conformers import conformers_of
 from engine.inspection.judging import judge_run, judge_text
+from engine.inspection.molecules import sample_table
 from engine.store.entries import Entry
 from engine.store.files import Files
 from engine.store.store import Store
@@ -47,7 +50,7 @@ def molecules_of(text: str) -> list[Chem.Mol]:
 
 
 def test_its_rows_say_of_each_conformer_what_it_is(entry: Entry, store: Store) -> None:
-    rows = store.rows("SELECT * FROM samples ORDER BY sample_id")
+    rows = store.rows("SELECT * FROM samples WHERE conformers = 3 ORDER BY sample_id")
     assert len(rows) == 6
     for row in rows:
         assert row["conformers"] == K
@@ -68,7 +71,7 @@ def test_its_rows_say_of_each_conformer_what_it_is(entry: Entry, store: Store) -
 
 
 def test_rmsds_are_those_of_rdkit_to_the_references_and_between_the_conformers(store: Store) -> None:
-    rows = store.rows("SELECT * FROM samples ORDER BY sample_id")
+    rows = store.rows("SELECT * FROM samples WHERE conformers = 3 ORDER BY sample_id")
     for row in rows:
         references = Chem.RemoveHs(reference_conformers(parse_smiles(row["smiles"]), 2))
         mols = molecules_of(row["text"])
@@ -114,6 +117,24 @@ def test_judging_it_later_finds_the_same_of_each_conformer(folder: Path, tmp_pat
     (judged,) = Store(Files(tmp_path / "b")).rows("SELECT list(usable_each ORDER BY sample_id) AS each FROM samples")
     assert judged["each"] == [list(row["usable_each"]) for row in rows]
     assert inline.row["usable_conformers"] == sum(sum(row["usable_each"]) for row in rows)
+
+
+def test_compare_has_rates_over_answers_and_over_conformers(entry: Entry, folder: Path, where: Path) -> None:
+    """Under the group's control random weights write nothing that is clean; there are two asked for, not three."""
+    free = {"lp": "group-conformers", "conformers": 2, "limit": 40, "generations": 2}
+    other = finished(started(where, folder, 3, judge=True, plan=free))
+    store = Store(Files(where))
+    compared = compare_entries(store, entry, other)
+    asked = {name: compared.measure(name) for name in ("clean_rate", "clean_conformers_rate", "usable_conformers_rate")}
+    assert [(of.control, of.test) for name, of in asked.items() if name.startswith("clean")] == [(1.0, 0.0)] * 2
+    (counted,) = store.rows("SELECT sum(len(usable_each)) AS n FROM samples WHERE run_id = $r", {"r": other.id})
+    assert asked["usable_conformers_rate"].test == 0.0 and other.row["judged_conformers"] == counted["n"]
+    assert figure(entry, "clean_conformers_rate") == 1.0 and figure(other, "clean_conformers_rate") == 0.0
+    assert (entry.row["conformers_asked"], other.row["conformers_asked"]) == (18, 12)
+    table = sample_table(store, [entry.id])
+    assert set(table["conformers"].to_pylist()) == {K}
+    of_rows = store.rows("SELECT usable_each FROM samples WHERE run_id = $r ORDER BY sample_id", {"r": entry.id})
+    assert table["usable_conformers"].to_pylist() == [sum(row["usable_each"]) for row in of_rows]
 
 
 def test_usable_is_said_of_each_conformer_and_of_all() -> None:
