@@ -14,7 +14,7 @@ from rdkit import Chem
 
 from engine.chem.smiles import parse_smiles
 from engine.decode.generation import Generation, conformers_of
-from engine.decode.plan import BACKENDS, Plan, default_limit, preset
+from engine.decode.plan import BackendName, Plan, default_limit, preset
 from engine.errors import ConstraintError, FileError
 from engine.lp.constraint import LpParameters
 from engine.lp.processor import logits_processor
@@ -26,6 +26,7 @@ from tests.small_models import small_folder
 
 FORM = NumberFormat(1, 2, 1)
 MOLECULES = [parse_smiles(smiles) for smiles in ("CC=O", "C[NH3+]")]
+WRITERS: tuple[BackendName, ...] = ("fast", "hf")
 EXAMPLES = "[SMILES]C[/SMILES][CONFORMER][C]<0.0,0.0,0.0>[/CONFORMER][CONFORMER][C]<1.0,0.0,0.0>[/CONFORMER]"
 _TEXT = re.compile(r"\[CONFORMER\](.*?)\[/CONFORMER\]")
 _BLOCK = re.compile(r"<(-?\d+\.\d+),(-?\d+\.\d+),(-?\d+\.\d+)>")
@@ -46,7 +47,7 @@ def molecules_in(text: str) -> Iterator[tuple[str, int]]:
         yield Chem.CanonSmiles(bare), len(blocks)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", WRITERS)
 def test_exact_writes_as_many_whole_conformers_as_are_asked_for(loaded: LoadedModel, backend: Any) -> None:
     plan = Plan(form=FORM, conformers=3, backend=backend, sampling=preset("p1.0_t1.4"), generations=2)
     generation = Generation(loaded, MOLECULES, plan)
@@ -70,7 +71,7 @@ def test_both_backends_write_the_same(loaded: LoadedModel) -> None:
         for examples in ("", EXAMPLES)
     ]
     for plan in plans:
-        fast, hf = (Generation(loaded, MOLECULES, replace(plan, backend=name)).run() for name in BACKENDS)
+        fast, hf = (Generation(loaded, MOLECULES, replace(plan, backend=name)).run() for name in WRITERS)
         assert [sample.token_ids for sample in fast] == [sample.token_ids for sample in hf], plan.lp
 
 
