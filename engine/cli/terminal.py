@@ -12,7 +12,7 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
@@ -65,15 +65,13 @@ class Words:
         for param in self.get_params(ctx):
             param.get_runtime_param = partial(Late, param.get_runtime_param)
             metavars |= dict.fromkeys(param.opts if isinstance(param, TyperOption) else (), param.metavar or "")
-        spread, rest = list[str](), list(args)
+        spread, rest = list[str](), _with_pairs(args, metavars)
         while rest and rest[0] != "--":
             word = rest.pop(0)
             metavar = metavars.get(word, "")
             values = list(itertools.takewhile(lambda value: value[:1] != "-" or value == "-", rest))
             if metavar.startswith("[") and not values:
                 word = f"{word}={metavar.strip('[]').partition('=')[2]}"
-            elif _is_file_alone(metavar, values):
-                rest.insert(1, "")
             elif metavar.endswith("...") and values:
                 spread += [part for value in values[:-1] for part in (word, value)]
                 del rest[: len(values) - 1]
@@ -86,15 +84,27 @@ class Words:
         formatter.write(text.getvalue())
 
 
-def _is_file_alone(metavar: str, values: Sequence[str]) -> bool:
-    """Whether an option that takes a file or two numbers has a file."""
-    if metavar != FILE_OR_PAIR or not values:
-        return False
+def _with_pairs(args: Sequence[str], metavars: Mapping[str, str]) -> list[str]:
+    """``--bins FILE``, ``--bins=FILE`` and ``--bins='0.05 9'`` as an option of two values, of a file an empty one."""
+    spread, rest = list[str](), list(args)
+    while rest and rest[0] != "--":
+        name, is_joined, joined = rest.pop(0).partition("=")
+        if metavars.get(name) != FILE_OR_PAIR:
+            spread.append(f"{name}{is_joined}{joined}")
+            continue
+        values = joined.split(" ") if is_joined and _is_number(joined.partition(" ")[0]) else [joined]
+        if not is_joined:
+            values = [rest.pop(0) for _ in range(2 if rest and _is_number(rest[0]) else 1) if rest]
+        spread += [name, *values, *([""] if len(values) == 1 else [])]
+    return [*spread, *rest]
+
+
+def _is_number(text: str) -> bool:
     try:
-        float(values[0])
+        float(text)
     except ValueError:
-        return True
-    return False
+        return False
+    return True
 
 
 class Group(Words, TyperGroup): ...

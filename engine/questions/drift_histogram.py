@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from typing import Any
 
 from engine.figures.words import counted, percent
 from engine.inspection.axes import AXES, axis_drifts
 from engine.inspection.molecules import GROUPS, By
 from engine.inspection.runs import RunFacts, facts_of
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
+from engine.records import BinFormat
 from engine.store.entries import Entry
 from engine.store.store import Store
 
@@ -88,7 +90,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
                     "is_faint": picked != bin_ and (picked == CUT or picked.startswith(f"{by}~")),
                 }
             )
-    about = {"left_out": len(drifts) - len(kept)} | {
+    about: dict[str, Any] = {"left_out": len(drifts) - len(kept), "of_bins": _of_bins(runs)} | {
         name: sum(counts[group] for group in kept) for name, counts in (("cut", cut), ("other", other))
     }
     return {
@@ -96,6 +98,12 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         "bars": rows_table(bars if any(totals.values()) else []),
         "about": rows_table([about]),
     }
+
+
+def _of_bins(runs: Sequence[RunFacts]) -> str:
+    """A sentence about those whose numbers all have the same digits; empty where there are none."""
+    names = ", ".join(run.name for run in runs if isinstance(run.form, BinFormat))
+    return f"{names}: numbers of bins, all of one width, so that nothing can drift." if names else ""
 
 
 def of_run(run: RunFacts) -> dict[By, str]:
@@ -118,6 +126,7 @@ def answer(tables: Tables, options: Options) -> str:
         for title, share in shares.items()
     ]
     notes = [
+        about["of_bins"],
         f"{counted(about['cut'], 'cut block')}: missing length unknown." if about["cut"] else "",
         f"Not drawn: {about['other']:,} unread or unverified." if about["other"] else "",
         f"The {MOST_GROUPS} largest of {MOST_GROUPS + about['left_out']} groups." if about["left_out"] else "",

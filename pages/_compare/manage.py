@@ -30,6 +30,7 @@ MOST_RUNS, MOST_BATCH, MOST_STEPS, MOST_REFERENCES, KEPT_STEPS = 24, 4_096, 100_
 FIELDS = (
     ("Label", "import_label", "--label", "a name of your own"),
     ("Tokenizer", "import_tokenizer", "--tokenizer", "the one that the files name, or qwen3, llama3, a folder"),
+    ("Bins", "import_bins", "--bins", "of texts with bins: a JSON file with mode, L, H and edges"),
 )
 IMPORTED = ("json", "gz", "sdf", "sd", "mol", "parquet", "pq", "pickle", "pkl")
 ABOUT_FILES = (

@@ -124,7 +124,7 @@ def test_bins_there_and_back(tmp_path: Path) -> None:
         assert all(len(number) == digits for number in numbers)
         decimals = run_json("decode", run_json("encode", str(path))["enriched"])["coordinates"]
         document = run_json("decode", text, *bins)
-        assert document["smiles"] == "CC=O"
+        assert run_json("decode", f"--bins={width} {most}", text) == document and document["smiles"] == "CC=O"
         off = np.array(document["coordinates"]) - np.array(decimals)
         assert 0 < np.abs(off).max() <= width / 2 + 1e-4
         assert run_json("junk", text, *bins)["kinds"] == {"exact": 3}
@@ -145,7 +145,7 @@ def test_a_file_of_bins_there_and_back(tmp_path: Path) -> None:
         assert document["smiles"] == "CC=O"
         assert 0 < np.abs(np.array(document["coordinates"]) - np.array(decimals)).max() <= 20 / 512 + 1e-4
     damaged = text.replace(";", "", 1)
-    assert run_json("junk", damaged, "--bins", file)["kinds"] == {"exact": 2, "missing_semicolon": 1}
+    assert run_json("junk", damaged, f"--bins={file}")["kinds"] == {"exact": 2, "missing_semicolon": 1}
     judged = run_json("judge", "--text", f"[CONFORMER]{damaged}[/CONFORMER]", "--smiles", "CC=O", "--bins", file)
     assert judged["passed"] and judged["decodes"] and not judged["clean"]
     assert judged["why_not_clean"][0].startswith("block 0 is missing_semicolon")

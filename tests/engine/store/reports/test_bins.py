@@ -18,6 +18,7 @@ from engine.inspection.judging import judge_run
 from engine.inspection.recount import recount_run
 from engine.inspection.sample import inspect_sample
 from engine.models.registry import USER_VARIABLE
+from engine.questions import ask
 from engine.records import BinFormat
 from engine.store.entries import number_format_of
 from tests.engine.store.reports.documents import document, file_of, imported, store_in
@@ -122,3 +123,10 @@ def test_the_documents_example_is_imported(tmp_path: Path) -> None:
     (text,) = [row["text"] for row in store_in(tmp_path).rows("SELECT text FROM samples")]
     assert decode(as_decimals(text, form)).coordinates[0] == [-1.0, 0.0, 0.0]
     assert file_of(tmp_path, json.loads(report)).is_file()
+
+
+def test_the_drift_of_bins_is_said_to_be_none(tmp_path: Path) -> None:
+    entry = imported(tmp_path, of_bins(BARE), bins=UNIFORM)
+    told = ask(store_in(tmp_path), "drift_histogram", [entry.id])
+    assert "numbers of bins, all of one width, so that nothing can drift" in told.answer
+    assert {row["drift"] for row in told.tables["main"].to_pylist()} == {"0"}
