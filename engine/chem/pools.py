@@ -4,9 +4,10 @@ SDF is cut into records here, and its records are read by RDKit and judged in bo
 forms are read as references are (`conformer_files`). A record that cannot be read is a `PoolConformer` with its problem
 and costs no other.
 
-The molecule that a conformer should be is the SMILES that is written with it, in a property of the record, as its
-title, or as the key of a pickle. Stereo is judged against that. Where none is written, the molecule is the record's own
-graph: its stereo was read from these coordinates, so it cannot be wrong, and is not judged.
+The molecule that a conformer should be is the SMILES that is written with it: in a property of the record, as its
+title, in the column of a table, or as the key of a pickle. Stereo is judged against that. Where none is written, the
+molecule is the record's own graph: its stereo was read from these coordinates, so it cannot be wrong, and is not
+judged.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ from engine.sandbox import Answer, Limits, Pool, SandboxError
 
 AT_ONCE, AT_ONCE_RELAXED = 32, 4
 """Conformers of one call: few enough for the progress, enough that talking to a process costs little."""
-GRAPH, TITLE, KEY = "graph", "title", "key"
+GRAPH, TITLE, KEY, COLUMN = "graph", "title", "key", "column smiles"
 """Where the SMILES is from, besides ``property NAME``."""
 _ONLY_SMILES = re.compile(r"[][()=#@/\\]")
 
@@ -91,7 +92,8 @@ def pool_records(
             yield from _sdf_records(file)
         return
     for conformer in read_conformers(form, paths, shapes, tell):
-        written = ((KEY, conformer.key),) if conformer.key else ()
+        where, text = (COLUMN, conformer.key or conformer.smiles) if form == "parquet" else (KEY, conformer.key)
+        written = ((where, text),) if text else ()
         xyz = np.asarray(conformer.xyz, np.float64).tobytes()
         yield PoolRecord(conformer.source, "", written, conformer.smiles, xyz, conformer.problem)
 

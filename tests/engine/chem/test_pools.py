@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from rdkit import Chem
 
@@ -153,3 +155,19 @@ def test_a_folder_a_shard_and_generations_that_failed(tmp_path: Path, alanine: C
     sdf(folder / "c.sdf", [("", ALANINE, alanine)]).rename(folder / "c.pickle")
     with pytest.raises(FileError, match="files of several forms"):
         read(folder)
+
+
+def test_rows_of_parquet_are_judged_by_their_smiles(tmp_path: Path, alanine: Chem.Mol) -> None:
+    written = "OC(=O)[C@@H](N)C"
+    order = alanine.GetSubstructMatch(Chem.MolFromSmiles(written), useChirality=True)
+    assert len(order) == 6
+    xyz = alanine.GetConformer().GetPositions()[list(order)]
+    rows = {"smiles": [written, written, "no"], "xyz": [xyz.ravel(), (-xyz).ravel(), [0.0, 0.0, 0.0]]}
+    path = tmp_path / "pool.parquet"
+    pq.write_table(pa.table(rows), path)
+    right, wrong, unread = read(path)
+    assert [(each.asked, each.smiles_from, each.same_graph) for each in (right, wrong)] == [
+        (ALANINE, "column smiles", True)
+    ] * 2
+    verdicts = [each.verdict.stereo_right for each in (right, wrong) if each.verdict]
+    assert verdicts == [True, False] and "SMILES 'no' cannot be read" in unread.problem
