@@ -25,7 +25,7 @@ SHAPE: dict[str, Any] = {
 }  # fmt: skip
 ARCHITECTURES: dict[str, dict[str, Any]] = {
     "gemma3_text": {"sliding_window": 16, "sliding_window_pattern": 2, "final_logit_softcapping": 3.0},
-    "mistral": {"sliding_window": 16},
+    "mistral": {"sliding_window": 16},  # shorter than its texts
     "smollm3": {},
     "phi3": {},
     "gpt_neox": {},

@@ -30,7 +30,8 @@ def why_not_fast(config: Any) -> str:
     if config.model_type not in FAST:
         return f"fast runs {', '.join(FAST.values())}, and this is {family_of(config)}"
     # Mistral has one window for all layers, the others say of each layer what it is.
-    has_window = config.model_type == "mistral" and config.sliding_window is not None
+    window = config.sliding_window if config.model_type == "mistral" else None
+    has_window = window is not None and window < positions_of(config)
     if has_window or any(kind != "full_attention" for kind in getattr(config, "layer_types", None) or []):
         return "it attends within a sliding window"
     if (text_config.rope_parameters or {}).get("rope_type") == "longrope":  # its rotations depend on a text's length

@@ -154,7 +154,9 @@ def test_a_cut_block_is_continued(loaded: LoadedModel) -> None:
     assert both[0] == both[1]
 
 
-@pytest.mark.parametrize(("kind", "changes"), [("mistral", {"sliding_window": None}), ("qwen2", {})])
+@pytest.mark.parametrize(
+    ("kind", "changes"), [("mistral", {"sliding_window": None}), ("mistral", {"sliding_window": 4096}), ("qwen2", {})]
+)
 def test_fast_runs_models_that_differ_from_its_own_in_biases_alone(
     tmp_path: Path, kind: str, changes: dict[str, Any]
 ) -> None:
