@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from engine.chem.enriched import prompt_of
+from engine.chem.enriched import OPEN_TAG, prompt_of
 from engine.errors import RunError, TokenizerError
 from engine.inspection.right_tokens import LostToken, RightTokens
 from engine.inspection.runs import RunFacts, facts_of, number_format, run_tokenizer
@@ -51,7 +51,8 @@ SELECT run_id, sample_id, pos, token_id, struck, ln_p, ln_share, top_k FROM step
 WHERE run_id = $run AND len(struck) > 0 AND sample_id IN (SELECT unnest($ids)) ORDER BY sample_id, pos
 """
 _LOST = """
-SELECT sample_id, pos, tokens_by, is_before, steps.ln_p FROM lost LEFT JOIN steps USING (run_id, sample_id, pos)
+SELECT sample_id, lost.conformer, pos, tokens_by, is_before, steps.ln_p
+FROM lost LEFT JOIN steps USING (run_id, sample_id, pos)
 WHERE run_id = $run AND sample_id IN (SELECT unnest($ids))
 QUALIFY row_number() OVER (PARTITION BY sample_id ORDER BY lost.conformer, lost.block) = 1
 """
@@ -169,7 +170,8 @@ def _lost(
     run: RunFacts, tokenizer: TextTokenizer, samples: Sequence[Row], marks: Mapping[int, Row], counts: PairCounts
 ) -> dict[int, tuple[list[int], list[Preference]]]:
     """By sample its ids, and the pair of the first token that lost it; what has none is counted."""
-    asked: list[tuple[Row, LostToken]] = []
+    asked: list[tuple[Row, Sequence[int], LostToken]] = []
+    opening = tokenizer.id_of(OPEN_TAG)
     for sample in samples:
         if (mark := marks.get(sample["sample_id"])) is None or mark["tokens_by"] == "characters":
             continue
@@ -179,19 +181,25 @@ def _lost(
         is_written = mark["tokens_by"] == "written"
         ids = sample["token_ids"] if is_written else tokenizer.encode(sample["text"])
         molecule, _, _ = molecule_asked(sample, run.descriptors, by_text=not is_written, form=number_format(run))
-        asked.append((mark, LostToken(molecule, ids, mark["pos"])))
+        start = _last(ids, opening, mark["pos"]) if mark["conformer"] > 1 else 0  # each is asked like the first
+        asked.append((mark, ids, LostToken(molecule, ids[start:], mark["pos"] - start)))
     if not asked:
         return {}
-    right = RightTokens(tokenizer, number_format(run)).nearest([token for _, token in asked])
+    right = RightTokens(tokenizer, number_format(run)).nearest([token for *_, token in asked])
     pairs = {}
-    for (mark, token), chosen in zip(asked, right, strict=True):
+    for (mark, ids, token), chosen in zip(asked, right, strict=True):
         if isinstance(chosen, str):
             counts.left_out[chosen] += 1
             continue
         rejected, number = token.ids[token.pos], mark["sample_id"]
-        pair = Preference(run.run_id, number, token.pos, chosen, rejected, LOST_TOKEN, ln_p_rejected=mark["ln_p"])
-        pairs[number] = (list(token.ids), [pair])
+        pair = Preference(run.run_id, number, mark["pos"], chosen, rejected, LOST_TOKEN, ln_p_rejected=mark["ln_p"])
+        pairs[number] = (list(ids), [pair])
     return pairs
+
+
+def _last(ids: Sequence[int], wanted: int | None, before: int) -> int:
+    """The last place of an id up to a position; 0 where it is not there."""
+    return next((place for place in range(before, -1, -1) if ids[place] == wanted), 0)
 
 
 def _struck(step: Row) -> Iterator[Preference]:

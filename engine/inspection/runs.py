@@ -54,6 +54,7 @@ class RunFacts:
     junk_letters: int | None
     judged: int | None  # samples with a verdict on their molecule
     judged_with: str  # what judged their geometry
+    conformers_per_answer: int | None  # as asked for; None: one, or not known
     created_at: datetime | None
     form: NumberFormat | None  # of the numbers that its model might write, or that an import found in its texts
     rmsd_to: str  # what RMSD is to the nearest of, in words

@@ -13,7 +13,7 @@ from typing import Any
 
 from rdkit import Chem
 
-from engine.chem.enriched import described
+from engine.chem.enriched import described, prompt_of
 from engine.chem.smiles import parse_written, unread
 from engine.errors import DriftscopeError, StoreError
 from engine.figures.words import counted
@@ -103,6 +103,11 @@ class Inspected:
     @property
     def by_group(self) -> GroupShape | None:
         return self.group_shapes[self.number - 1]
+
+    @property
+    def examples(self) -> str:
+        """What came before its prompt."""
+        return _of_file(self.sample, BEFORE).removesuffix(prompt_of(self.sample["smiles"]))
 
     def of_conformer(self, number: int) -> Inspected:
         """The same sample with another of its conformers in view; the first where it has none of this number."""

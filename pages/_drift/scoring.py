@@ -131,7 +131,14 @@ def question_of(inspection: Inspected, entry: ModelEntry) -> Question:
         tokenizer=tokenizer.name if tokenizer is not None else run.tokenizer,
         smiles=inspection.molecule.smiles,
         plan=Plan(
-            run.lp_record.name, run.placeholder, number_format(run), descriptors=run.descriptors, bos=not run.is_former
+            run.lp_record.name,
+            run.placeholder,
+            number_format(run),
+            descriptors=run.descriptors,
+            bos=not run.is_former,
+            conformers=run.conformers_per_answer or 1,
+            examples=inspection.examples,
+            limit=max(1, len(sample["token_ids"])),
         ),
         token_ids=sample["token_ids"],
         forced=sample["forced"],

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import pickle
 import re
 from itertools import combinations
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from rdkit import Chem
@@ -13,17 +15,22 @@ from rdkit.Chem import rdMolAlign
 
 from engine.chem.conformers import reference_conformers
 from engine.chem.enriched import decode, encode
-from engine.chem.smiles import parse_smiles
+from engine.chem.smiles import parse_smiles, parse_written
 from engine.comparing.evaluation import EvaluationRequest, evaluate_run
 from engine.comparing.measures import figure
 from engine.comparing.paired import compare_entries
+from engine.decode.generation import Generation
 from engine.inspection.conformers import conformers_of
 from engine.inspection.judging import judge_run, judge_text
 from engine.inspection.molecules import sample_table
+from engine.inspection.sample import inspect_sample
 from engine.store.entries import Entry
 from engine.store.files import Files
+from engine.store.generations import import_pool
+from engine.store.reports.importing import import_report
 from engine.store.store import Store
-from tests.engine.jobs.small_runs import finished, started
+from pages._drift.scoring import question_of
+from tests.engine.jobs.small_runs import choice, finished, loaded, started
 
 K = 3
 PLAN = {"conformers": K, "limit": None, "generations": 2}
@@ -137,6 +144,30 @@ def test_compare_has_rates_over_answers_and_over_conformers(entry: Entry, folder
     assert table["usable_conformers"].to_pylist() == [sum(row["usable_each"]) for row in of_rows]
 
 
+def test_imports_of_texts_and_of_molecules_with_several_count_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A text with an example before its prompt and three conformers behind it; and a pickled molecule with three."""
+    monkeypatch.setenv("DRIFTSCOPE_CACHE", str(tmp_path / "cache"))
+    mol = reference_conformers(parse_smiles("CCO"), 3)
+    answer = "".join(f"[CONFORMER]{encode(mol, conformer=number).text}[/CONFORMER]" for number in range(3))
+    item = {"decoded_text": f"{EXAMPLES}[SMILES]CCO[/SMILES]{answer}"}
+    (tmp_path / "report.json").write_text(json.dumps({"passes": [item]}), encoding="utf-8")
+    (tmp_path / "generations.pickle").write_bytes(pickle.dumps({"CCO": [mol]}, 4))
+    store = Store(Files(tmp_path / "store"))
+    report = import_report(store, tmp_path / "report.json")
+    molecules = import_pool(store, tmp_path / "generations.pickle")
+    store = store.snapshot()
+    (row,) = store.rows("SELECT * FROM samples WHERE run_id = $r", {"r": report.id})
+    assert (row["smiles"], row["conformers"], row["clean_each"]) == ("CCO", 3, [True] * 3)
+    for entry in (report, molecules):
+        assert len(conformers_of(store, entry.id)[0]) == 3
+        assert evaluate_run(store, entry.id, EvaluationRequest(per_molecule=2), workers=1).run.samples == 3
+    judged = judge_run(store, report.id, workers=1)
+    assert judged.rates()["usable_of_conformers"] == 1.0
+    assert judged.rows[0]["differ_least_ang"] is not None
+
+
 def test_usable_is_said_of_each_conformer_and_of_all() -> None:
     """Two of RDKit's own, and one squeezed to a fifth."""
     mol = reference_conformers(parse_smiles("CC(=O)Nc1ccccc1"), 3)
@@ -148,8 +179,17 @@ def test_usable_is_said_of_each_conformer_and_of_all() -> None:
 
 
 def test_what_a_sample_was_asked_with_is_kept_where_it_had_examples(folder: Path, tmp_path: Path) -> None:
-    entry = finished(started(tmp_path, folder, 1, plan={"limit": None, "examples": EXAMPLES}))
-    (row,) = Store(Files(tmp_path)).rows("SELECT smiles, text, extra FROM samples")
+    plan = {"limit": None, "examples": EXAMPLES, "conformers": 2}
+    entry = finished(started(tmp_path, folder, 1, keep_steps=1, plan=plan))
+    store = Store(Files(tmp_path))
+    (row,) = store.rows("SELECT smiles, text, extra FROM samples")
     assert json.loads(row["extra"])["text_before"] == f"{EXAMPLES}[SMILES]{row['smiles']}[/SMILES]"
     assert row["text"].startswith("[CONFORMER]")
     assert entry.row["examples"] == 1
+    seen = inspect_sample(store, entry.id, 0)
+    assert (seen.examples, seen.run.conformers_per_answer, len(seen.shapes)) == (EXAMPLES, 2, 2)
+    kept = store.rows("SELECT pos, ln_p, ln_q FROM steps ORDER BY pos")
+    question = question_of(seen, choice(folder).entry())
+    asked = Generation(loaded(folder), [parse_written(question.smiles)], question.plan)
+    (scored,) = asked.diagnosed([SimpleNamespace(sample_id=0, token_ids=question.token_ids)])  # type: ignore[list-item]
+    assert [one.ln_p for one in scored] == pytest.approx([step["ln_p"] for step in kept], abs=1e-4)
