@@ -32,8 +32,9 @@ def text_of(smiles: str, form: BinFormat, off_ang: float, draws: np.random.Gener
     return encode(mol, form).text
 
 
+@pytest.mark.soak
 def test_marks_are_where_those_of_its_decimals_are() -> None:
-    draws, lost, texts = np.random.default_rng(5), 0, sized(36, 1_000)
+    draws, lost, texts = np.random.default_rng(5), 0, sized(36, 500)
     for number in range(texts):
         form = (UNIFORM, OLD, COARSE)[number % 3]
         smiles = SMILES[number % len(SMILES)]
@@ -49,12 +50,13 @@ def test_marks_are_where_those_of_its_decimals_are() -> None:
     assert 0.2 * texts < lost < 0.98 * texts
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("name", ["", "qwen3", "llama3"])
 def test_behind_the_token_no_place_is_right_and_before_it_one_was(name: str) -> None:
     """Of all places on the grid, each asked for itself."""
     draws, asked = np.random.default_rng(1), 0
     tokenizer = load_tokenizer(name) if name else None
-    for number in range(sized(20, 300)):
+    for number in range(sized(20, 120)):
         smiles = SMILES[number % 4]
         text = text_of(smiles, COARSE, 0.25, draws)
         tokens = tokens_of(text, tokenizer)
