@@ -18,6 +18,7 @@ from engine.errors import ConstraintError
 from engine.lp.constraint import LpParameters, build_constraint, end_of
 from engine.lp.driver import State, Tables
 from engine.lp.exact import ExactConstraint
+from engine.lp.prefixes import CLOSES
 from engine.lp.processor import ProgramProcessor, logits_processor
 from engine.lp.shaped import RIGHT, UNKNOWN, ShapedAnswer, ShapedMolecule, ShapedTokens
 from engine.lp.shaped_processor import ShapedProcessor
@@ -25,7 +26,7 @@ from engine.lp.table import NO_ID
 from engine.lp_records import GUARD_CHECKS
 from engine.models.loading import LoadedModel, load_model
 from engine.models.registry import load_registry
-from engine.records import BinFormat
+from engine.records import SHORTEST4, BinFormat
 from engine.text.check import answer_of
 from engine.text.tokenizers import load_tokenizer
 from tests.support import ROOT as PROJECT
@@ -34,6 +35,7 @@ from tests.support import of_soak, sized
 RINGS = ("C[C@H]1CC[C@H](N)C[C@@H]1C", "C[C@@H](O)[C@@H](N)C(=O)O", "C/C=C/C(=O)OC", "O=Cc1cnc([C@@H]2C[C@H](O)CO2)s1")
 SMALL = ("C[C@H](N)O", "C/C=C/F", "CC1CC1")
 ROWS = {"qwen3": 151_936, "llama3": 128_330}
+FORM = LpParameters(form=SHORTEST4)
 Scores = Callable[[Tensor], Tensor]
 
 
@@ -212,6 +214,32 @@ def whole_mask(tokens: ShapedTokens, answer: ShapedAnswer, legal: np.ndarray) ->
         if (candidates.status == RIGHT).any():
             return np.asarray(candidates.status[0] == RIGHT)
         assert tokens.widen(candidates, 0), "a dead end"
+
+
+def test_the_token_that_closes_a_block_is_asked_of_the_number_as_written() -> None:
+    """Where trailing zeros are dropped a number may end early: 1 is no length of C-O then, 1.2 and 1.43 are."""
+    made, molecule = build_constraint("shaped", load_tokenizer("qwen3"), ROWS["qwen3"], FORM), parse_written("CO")
+    assert isinstance(made, ExactConstraint)
+    program = made.compile(molecule)
+    columns = np.union1d(made.automaton.live, program.symbols[program.symbols != NO_ID])
+    tokens, answer = (
+        ShapedTokens(made, columns),
+        ShapedAnswer(ShapedMolecule(molecule.mol, program, made, GUARD_CHECKS)),
+    )
+    state, tables = State(torch.zeros(1).long(), torch.zeros(1).long()), Tables.of(made.automaton, [program])
+    closes = {}
+    for place, id_ in enumerate(made.tokenizer.encode("[CONFORMER][C]<0,0,0>[O]<0,0,1.23>[/CONFORMER]")):
+        legal = tables.mask(state)[0, columns].numpy()
+        if len(answer.prefix.known) == 2 and answer.block == 1 and answer.is_asked and legal.sum() > 1:
+            candidates = tokens.candidates([answer], legal[None])
+            tokens.ask(candidates, *np.nonzero(candidates.status == UNKNOWN))
+            of_closing = candidates.status[0, (candidates.action[0] == CLOSES) & legal]
+            if len(of_closing):
+                closes[answer.prefix.value] = bool((of_closing == RIGHT).all())
+        state = tables.step(state, torch.tensor([id_]))
+        if place >= len(answer.molecule.opening):
+            answer.take([id_], int(state.cell), int(state.node))
+    assert closes == {1.0: False, 1.2: True, 1.23: True}
 
 
 @pytest.mark.parametrize("sharpness", [1.0, 8.0])
