@@ -18,7 +18,7 @@ from engine.errors import ConstraintError
 from engine.lp.constraint import LpParameters, build_constraint, end_of
 from engine.lp.driver import State, Tables
 from engine.lp.exact import ExactConstraint
-from engine.lp.prefixes import CLOSES
+from engine.lp.prefixes import CLOSES, SAME_AXIS
 from engine.lp.processor import ProgramProcessor, logits_processor
 from engine.lp.shaped import RIGHT, UNKNOWN, ShapedAnswer, ShapedMolecule, ShapedTokens
 from engine.lp.shaped_processor import ShapedProcessor
@@ -240,6 +240,47 @@ def test_the_token_that_closes_a_block_is_asked_of_the_number_as_written() -> No
         if place >= len(answer.molecule.opening):
             answer.take([id_], int(state.cell), int(state.node))
     assert closes == {1.0: False, 1.2: True, 1.23: True}
+
+
+@pytest.mark.parametrize("is_cleared", [False, True])
+def test_a_place_that_was_found_is_kept_and_moved(is_cleared: bool) -> None:
+    """Only the token that comes is asked; cleared: nothing but what was found for it is known then. At any time each
+    place is as far from the atom before as is right, and stays so where it is moved by its room."""
+    made, molecule = constraint("qwen3"), parse_written("CO")
+    program = made.compile(molecule)
+    columns = np.union1d(made.automaton.live, program.symbols[program.symbols != NO_ID])
+    tokens, answer = (
+        ShapedTokens(made, columns),
+        ShapedAnswer(ShapedMolecule(molecule.mol, program, made, GUARD_CHECKS)),
+    )
+    state, tables, asked = State(torch.zeros(1).long(), torch.zeros(1).long()), Tables.of(made.automaton, [program]), 0
+    text = "[CONFORMER][C]<0.0000,0.0000,0.0000>[O]<0.8125,-0.8125,0.8125>[/CONFORMER]"
+    for place, id_ in enumerate(made.tokenizer.encode(text)):
+        legal = tables.mask(state)[0, columns].numpy()
+        known = len(answer.prefix.known)
+        if place >= len(answer.molecule.opening) and answer.is_asked and legal.sum() > 1:
+            candidates = tokens.candidates([answer], legal[None])
+            assert answer.witnesses is not None and (is_cleared or len(answer.witnesses))
+            if is_cleared:
+                answer.witnesses, answer.rooms = answer.witnesses[:0], answer.rooms[:0]
+            column = np.searchsorted(columns, [id_])
+            tokens.ask(candidates, np.array([0]), column)
+            assert candidates.status[0, column] == RIGHT
+            if is_cleared and candidates.action[0, column] == SAME_AXIS:
+                low, high = candidates.low[0, column], candidates.high[0, column]
+                values = answer.witnesses[:, known, None]
+                assert ((values >= low - 1e-6) & (values <= high + 1e-6)).any()
+                asked += 1
+        state = tables.step(state, torch.tensor([id_]))
+        if place >= len(answer.molecule.opening):
+            answer.take([id_], int(state.cell), int(state.node))
+        if answer.block == 1 and answer.witnesses is not None:
+            lower, upper = answer.checks.lower[answer.tolerance], answer.checks.upper[answer.tolerance]
+            distances = np.linalg.norm(answer.witnesses - answer.positions[0], axis=1)
+            assert (distances - answer.rooms >= lower - 1e-6).all() and (distances + answer.rooms <= upper + 1e-6).all()
+            assert (answer.witnesses[:, : len(answer.prefix.known)] == answer.prefix.known).all()
+            assert (answer.rooms >= 0).all()
+    assert asked >= 3 * is_cleared and answer.block == 2 and not answer.unmended
 
 
 @pytest.mark.parametrize("sharpness", [1.0, 8.0])
