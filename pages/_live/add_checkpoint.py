@@ -202,8 +202,8 @@ def _command(request: AddRequest) -> str:
     words = ["models", "add", request.folder or "FOLDER"]
     for option, value in (("--alias", request.alias), ("--step", request.step), ("--dtype", request.dtype)):
         words += [option, value] if value else []
-    if request.bins:
-        words += ["--bins", *request.bins.split()[:2], "--descriptors", str(request.descriptors)]
+    if st.session_state.get("add_form") == BINS:
+        words += ["--bins", *(request.bins or "bins.json").split()[:2], "--descriptors", str(request.descriptors)]
     elif request.decimals:
         words += ["--decimals", "{}-{}".format(*request.decimals), "--integer-digits", str(request.integer_digits)]
         words += ["--descriptors", str(request.descriptors)]
