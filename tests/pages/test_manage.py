@@ -168,7 +168,7 @@ def test_the_first_offer_is_one_command_that_reads(board: Board) -> None:
 
 def test_everything_that_is_chosen_is_in_the_command(board: Board) -> None:
     app = opened(run_from="SMILES", run_smiles="CC=O first\n\nCCO", run_lp=["none", "exact"], seed="7", n="2")
-    app.multiselect("run_model").set_value(["demo-qwen:final", "demo-llama:early"])
+    app.multiselect("run_model").set_value(["demo-qwen:final", "demo-qwen-l3:final"])
     app.segmented_control("run_backend").set_value("hf")
     for key, value in (("run_batch", 8), ("run_steps", 0), ("run_rmsd", 3), ("temperature", 0.9), ("most_tokens", 99)):
         app.number_input(key).set_value(value)
@@ -178,7 +178,7 @@ def test_everything_that_is_chosen_is_in_the_command(board: Board) -> None:
     title, handed, _ = start(app, board)
     assert title == "4 runs “--two words”"
     args = parsed(handed)
-    assert (args.model, args.lp) == (["demo-qwen:final", "demo-llama:early"], ["none", "exact"])
+    assert (args.model, args.lp) == (["demo-qwen:final", "demo-qwen-l3:final"], ["none", "exact"])
     assert (args.smiles, args.label, args.seed, args.generations) == (["CC=O", "CCO"], "--two words", 7, 2)
     assert (args.backend, args.batch_size, args.keep_steps, args.rmsd) == ("hf", 8, None, 3)
     assert (args.sampling, args.temperature, args.limit) == ("qwen3", 0.9, 99)

@@ -216,7 +216,7 @@ def test_the_same_work_again_tells_the_clocks_own_spread(store: Store) -> None:
     ("model", "options", "error"),
     [
         ("nope", {}, "there is no model 'nope'"),
-        ("demo-llama:early", {}, "engine advise --model demo-llama:early --probe 64`"),
+        ("demo-llama:final", {}, "engine advise --model demo-llama:final --probe 64`"),
         ("toy", {"lps": "exct"}, "'exct' is no LPs to choose from"),
         ("toy", {"least": 90}, "advice_least is between 0.01 and 1, not 90"),
     ],
