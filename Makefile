@@ -117,6 +117,9 @@ DEMO_RUNS = --model demo-qwen --model demo-llama --lp none --lp group-v2.1 --lp 
 # The group's v4.3 on the descriptors that demo-qwen was trained on: the effect of descriptors alone.
 DEMO_PLAIN = --model demo-qwen --lp group-v4.3 --descriptors plain $(DEMO_RUN) --label "plain descriptors"
 
+# The same molecules in numbers of bins.
+DEMO_BINS = --model demo-bins --lp none --lp group-v2.1 --lp exact --lp shaped $(DEMO_RUN) --label "ships with the project"
+
 # Windows of the runs' first molecules, written again, so that the runs keep the times that they took without a profiler.
 DEMO_TRACES = --seed 0 --batch-size 4 --profile --profile-steps 64 --profile-sums --store data/demo
 
@@ -130,6 +133,7 @@ demo: $(RUN) $(PREPARED)
 	@$(PY) -m tools.reported --into data/demo
 	@$(PY) -m engine run $(DEMO_RUNS)
 	@$(PY) -m engine run $(DEMO_PLAIN)
+	@$(PY) -m engine run $(DEMO_BINS)
 	@for run in data/demo/runs/run_id=2*; do run="$${run#*run_id=}"; \
 	  $(PY) -m engine cost-of-lp "$$run" --samples 16 --store data/demo && \
 	  $(PY) -m engine explain "$$run" --store data/demo && \

@@ -27,7 +27,7 @@ from engine.cli.text import BINS, Bins, form_of
 from engine.comparing.measures import BY_NAME, has_samples
 from engine.errors import DriftscopeError, nearest, one_line
 from engine.figures.words import percent
-from engine.lp_records import LPS, full_name
+from engine.lp_records import LPS, full_name, lp_record
 from engine.records import VerdictName
 from engine.store.columns import rows_of
 from engine.store.entries import Entry
@@ -501,6 +501,7 @@ def advise(
     threads: int | None = cli.THREADS,
 ) -> int:
     """which LP to use for a model, by measured runs or a quick probe; without a model it lists those with runs"""
+    from engine.models.registry import load_registry
     from engine.questions import ask, models_of, runs_of_model
     from engine.questions.compare_advice import CANDIDATES, setting_of, setting_words, settings_of
 
@@ -524,6 +525,8 @@ def advise(
             cli.only_with("the store, which --no-keep leaves aside", not no_keep, references=references)
             io = replace(io, store=passing) if no_keep else io
             how = words_of(seed=seed, threads=threads, **setting)
+            numbers = load_registry().find(model).numbers
+            candidates = candidates if lp else [name for name in candidates if lp_record(name).writes(numbers)]
             ids = _probe(io, progress, model, candidates, probe, how, words_of(rmsd=rmsd, references=references))
             setting = {}
         store = io.opened()

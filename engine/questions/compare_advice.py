@@ -48,8 +48,8 @@ from engine.inspection.lp_cost import known_cost
 from engine.lp_records import FORMER, LPS, NO_LP, full_name, guard_words, split_cleanup, stored_lp
 from engine.models.registry import load_registry
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
-from engine.records import RULE_HELP
-from engine.store.entries import Entry, has_former_counts, model_name, rmsd_references
+from engine.records import RULE_HELP, SHORTEST4
+from engine.store.entries import Entry, has_former_counts, model_name, number_format_of, rmsd_references
 from engine.store.store import Store
 
 TITLE = "Which LP should I use?"
@@ -416,6 +416,12 @@ def command_of(setting: Row, model: str, words: Sequence[str]) -> str:
     return shlex.join(["python", "-m", "engine", words[0], *which, *words[1:]])
 
 
+def unmeasured(lps: Sequence[str], rows: Sequence[Row], entry: Entry) -> list[str]:
+    """Those without a row that can write the numbers of this run's model."""
+    form, measured = number_format_of(entry) or SHORTEST4, [row["lp"] for row in rows]
+    return [lp for lp in lps if lp not in measured and stored_lp(lp).writes(form)]
+
+
 # --- the question -----------------------------------------------------------------------------------------------------
 
 
@@ -430,7 +436,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     want = str(options["advice_want"]).lower()
     want = "clean" if want == "usable" and unjudged else want
     decision = decide(rows, units, want, least)
-    missing = [lp for lp in lps if lp not in [row["lp"] for row in rows]]
+    missing = unmeasured(lps, rows, entries[0])
     left_out += [f"{lp}: its run asked other molecules, or its answers have no times" for lp in runs if lp in missing]
     others, shown = list[Row](), list[Row]()
     for other in (other for other in all_settings if other != setting):
