@@ -480,6 +480,17 @@ def cost_of_lp(
     return io.show(dict(zip(PLACES.values(), tables, strict=True)))
 
 
+def _candidates(model: str, names: Sequence[str] | None) -> list[str]:
+    """The LPs to choose from; by default those that write the numbers of this model."""
+    from engine.models.registry import load_registry
+    from engine.questions.compare_advice import CANDIDATES
+
+    if names:
+        return [full_name(name) for name in names]
+    forms = [entry.numbers for entry in load_registry().entries if model in (entry.alias, entry.name)]
+    return [name for name in CANDIDATES if all(map(lp_record(name).writes, forms))]
+
+
 @cli.command(app, "advise", rules=True)
 def advise(
     io: cli.Io,
@@ -501,9 +512,8 @@ def advise(
     threads: int | None = cli.THREADS,
 ) -> int:
     """which LP to use for a model, by measured runs or a quick probe; without a model it lists those with runs"""
-    from engine.models.registry import load_registry
     from engine.questions import ask, models_of, runs_of_model
-    from engine.questions.compare_advice import CANDIDATES, setting_of, setting_words, settings_of
+    from engine.questions.compare_advice import setting_of, setting_words, settings_of
 
     cli.only_with("--rmsd", rmsd, references=references)
     cli.only_with("--probe", probe, no_keep=no_keep, rmsd=rmsd, threads=threads, progress=progress.progress)
@@ -518,15 +528,13 @@ def advise(
         if not rows and not io.is_json:
             cli.note("no model has measured runs; `python -m engine advise --model A --probe 64` makes some")
         return io.show(rows)
-    candidates, ids = [full_name(name) for name in lp or CANDIDATES], [model]
+    candidates, ids = _candidates(model, lp), [model]
     setting = {"sampling": sampling, "batch_size": batch_size, "backend": backend, "device": device.replace("auto", "")}
     with tempfile.TemporaryDirectory(prefix="driftscope-probe-") as passing:
         if probe is not None:
             cli.only_with("the store, which --no-keep leaves aside", not no_keep, references=references)
             io = replace(io, store=passing) if no_keep else io
             how = words_of(seed=seed, threads=threads, **setting)
-            numbers = load_registry().find(model).numbers
-            candidates = candidates if lp else [name for name in candidates if lp_record(name).writes(numbers)]
             ids = _probe(io, progress, model, candidates, probe, how, words_of(rmsd=rmsd, references=references))
             setting = {}
         store = io.opened()

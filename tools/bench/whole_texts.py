@@ -49,13 +49,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--model", default="demo-bins", help="ALIAS or ALIAS:STEP (%(default)s)")
     parser.add_argument("--texts", type=int, default=1_000, help="of each row, at least (%(default)s)")
     parser.add_argument("--lp", action="append", choices=LPS, help="this one; may be repeated")
+    parser.add_argument("--temperature", action="append", type=float, help="likewise (1.0 and 1.5)")
     args = parser.parse_args(argv)
     torch.set_num_threads(1)
     print(f"{machine('torch', 'rdkit')}\n", flush=True)
     loaded = load_model(load_registry().find(args.model), "cpu")
     molecules = list(map(parse_smiles, load_run_set(min(MOLECULES, args.texts))))
     rows = [
-        row_of(loaded, molecules, lp, temperature, args.texts) for temperature in TEMPERATURES for lp in args.lp or LPS
+        row_of(loaded, molecules, lp, temperature, args.texts)
+        for temperature in args.temperature or TEMPERATURES
+        for lp in args.lp or LPS
     ]
     head = "temperature|LP|texts|mismatch|no molecule|not clean|cut otherwise"
     show(f"Texts of {loaded.entry.name}", head, rows)

@@ -67,6 +67,8 @@ def test_the_worst_samples_of_each_say_why(measured: list[Entry]) -> None:
     for entry in measured:
         if entry.row["lp"] == "shaped":  # what it struck is known of the samples that kept their steps alone
             continue
+        if entry.row["model_alias"] == "demo-bins":  # no block of these is damaged: there is nothing to say
+            continue
         worst = sample_table(STORE, [entry.id], is_worst_first=True).slice(0, 4)
         assert worst["has_steps"].to_pylist() == [True] * 4, entry.id
         sql = "SELECT count(*) AS steps FROM steps WHERE run_id = $run AND sample_id = $sample AND len(top_k) = 5"
