@@ -118,7 +118,7 @@ DEMO_RUNS = --model demo-qwen --model demo-llama --lp none --lp group-v2.1 --lp 
 DEMO_PLAIN = --model demo-qwen --lp group-v4.3 --descriptors plain $(DEMO_RUN) --label "plain descriptors"
 
 # The same molecules in numbers of bins.
-DEMO_BINS = --model demo-bins --lp none --lp group-v2.1 --lp exact --lp shaped $(DEMO_RUN) --label "ships with the project"
+DEMO_BINS = --model demo-bins --lp none --lp group-v2.1 --lp exact --lp shaped $(DEMO_RUN) --label "numbers of bins"
 
 # Windows of the runs' first molecules, written again, so that the runs keep the times that they took without a profiler.
 DEMO_TRACES = --seed 0 --batch-size 4 --profile --profile-steps 64 --profile-sums --store data/demo
