@@ -82,6 +82,7 @@ class Loop:
         self.run = 0 if options.is_stepwise else min(longest, MOST_RUN)
         # Where all that is forced is appended at once, every row that is to draw is at a real choice.
         self.is_settled = longest <= self.run and forces_nothing_first(self.automaton, programs)
+        self.is_settled &= not options.is_stepwise  # it takes what is forced one by one, the opening too
         self.is_settled &= all(request.start is None for request in requests)
         self.cache_length = max(len(request.prompt) + request.limit for request in requests) + ROOM
         self.size = options.batch_size
