@@ -17,7 +17,7 @@ from engine.lp_records import lp_choices
 from engine.store.entries import Entry, is_profiled
 from engine.store.reports.exporting import report_bytes
 from engine.store.schema import REFERENCES, RUN, SAMPLES
-from engine.store.store import Store
+from engine.store.store import DEMO, Store
 from pages._kit.picker import Picker, run_cells, run_columns
 from pages._shared.choices import one_of
 from pages._shared.links import MOST_TESTS
@@ -63,6 +63,7 @@ def default_choice(entries: Sequence[Entry]) -> list[Entry]:
     newest = [entry for entry in with_samples if not is_profiled(entry)] or with_samples
     largest = sorted(newest, key=lambda entry: -entry.parts[SAMPLES.name].rows)
     same = ("model_alias", "model_step", "model_family", "molecules", "samples", "origin")
+    groups: list[list[Entry]] = []
     for control in largest:
         by_lp: dict[str, Entry] = {}
         for entry in newest if control.row.get("lp") == "none" else ():
@@ -70,8 +71,15 @@ def default_choice(entries: Sequence[Entry]) -> list[Entry]:
             if is_alike and (lp := entry.row.get("lp")) not in (None, "none"):
                 by_lp.setdefault(str(lp), entry)
         if by_lp:
-            return [control, *list(reversed(by_lp.values()))[:MOST_DEFAULT]]
-    return largest[:1]
+            groups.append([control, *list(reversed(by_lp.values()))[:MOST_DEFAULT]])
+    return _first_of(groups) or largest[:1]
+
+
+def _first_of(groups: Sequence[list[Entry]]) -> list[Entry]:
+    """Of the runs that ship, which are of one day, those of the model with the most LPs; else the first."""
+    if not groups or groups[0][0].files.where != str(DEMO):
+        return groups[0] if groups else []
+    return max((group for group in groups if group[0].files.where == str(DEMO)), key=len)
 
 
 PICKER = Picker(
