@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeGuard
 
-import numpy as np
-
 from engine.errors import FileError, shown
 from engine.records import BIN_MODES, MOST_BINS, BinFormat, BinMode
 from engine.user_files import parsed_json, read_text
@@ -67,7 +65,9 @@ def _without_edges(document: Mapping[str, Any], mode: BinMode) -> BinFormat:
     count = int(_number(document, "n_bins"))
     if not 1 <= count <= MOST_BINS:
         raise ValueError(f"n_bins is {count:,}, not 1 to {MOST_BINS:,}")
-    return BinFormat(edges=tuple(np.linspace(low, high, count + 1).tolist()), mode=mode)
+    width = (high - low) / count
+    inner = (low + index * width for index in range(1, count))
+    return BinFormat(edges=(low, *inner, high), mode=mode)
 
 
 def _number(document: Mapping[str, Any], key: str) -> float:

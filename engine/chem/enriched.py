@@ -26,7 +26,7 @@ from typing import NamedTuple
 from rdkit import Chem
 
 from engine.chem.frame import AS_WRITTEN, add_conformer
-from engine.chem.other_forms import OTHER_WORDS, bin_digits, other_form
+from engine.chem.other_forms import BARE_ATOM, NO_ATOM, OTHER_WORDS, bin_digits, other_form
 from engine.chem.rdkit_log import captured_log
 from engine.chem.smiles import bare_form, canonical_order, enriched_descriptors, read_text_order, split_smiles
 from engine.errors import ConformerError, EnrichedError, MoleculeSizeError, SmilesError, UnsupportedMoleculeError, shown
@@ -253,9 +253,6 @@ def why_not_a_triple(content: str) -> str | None:
 
 # --- bins -----------------------------------------------------------------------------------------------------------
 
-NO_ATOM = r"\[SMILES\](?:[^\[]|\[(?!/?SMILES\]))*+\[/SMILES\]|\[SERIALIZATION\].*?\[/SERIALIZATION\]|\[/?[A-Z]{4,}\]"
-"""What is in brackets and no atom of bare bins: a whole prompt, the group's note of the form, and tags."""
-BARE_ATOM = r"\[[^\[\]<>]+\]"
 _SERIALIZATION = "[SERIALIZATION]"
 _BARE_BLOCK = re.compile(rf"(?P<none>{NO_ATOM})|({BARE_ATOM})([0-9]*)(;?)", re.DOTALL)
 _IN_BRACKETS = re.compile(r"<([0-9]+),([0-9]+),([0-9]+)>")

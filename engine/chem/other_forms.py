@@ -18,6 +18,9 @@ OTHER_WORDS: dict[OtherForm, str] = {
     "failures": "a validation's list of failed generations (failed_step_N.txt), which is not imported yet",
     "completions": "completions of a training step, as TRL writes them, which are not imported yet",
 }
+NO_ATOM = r"\[SMILES\](?:[^\[]|\[(?!/?SMILES\]))*+\[/SMILES\]|\[SERIALIZATION\].*?\[/SERIALIZATION\]|\[/?[A-Z]{4,}\]"
+"""What is in brackets and no atom of bare bins: a whole prompt, the group's note of the form, and tags."""
+BARE_ATOM = r"\[[^\[\]<>]+\]"
 _ONE_TEXT = "Give the runner's report; `judge --text` takes one of its texts"
 INSTEAD = {"summary": "Import the report files of its runs", "failures": _ONE_TEXT, "completions": _ONE_TEXT}
 """What to give in place of such a file."""

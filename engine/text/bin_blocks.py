@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from engine.chem.enriched import BARE_ATOM, NO_ATOM
+from engine.chem.other_forms import BARE_ATOM, NO_ATOM
 from engine.records import BinFormat, Kind
 
 SPECIAL = r"<(?:\|[^<>|]*\||/?s|bos|eos|pad|unk)>"

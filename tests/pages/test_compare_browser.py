@@ -23,7 +23,7 @@ from tests.support import of_soak
 
 pytestmark = pytest.mark.browser
 
-NONE, BLOCKLIST, ALLOWLIST, EXACT = (demo_run("llama", lp) for lp in ("none", "group-v2.1", "group-v4.3", "exact"))
+NONE, ALLOWLIST, EXACT, GUARDED = (demo_run("llama", lp) for lp in ("none", "group-v4.3", "exact", "guarded"))
 ROWS = [run.run_id for run in runs_with_samples(DEMO_STORE)]  # newest first
 RUN_LIMIT_MS = 180_000
 
@@ -43,13 +43,13 @@ def test_rows_are_ticked_and_the_link_says_which(browser: Browser, demo_server: 
         expect(seen.page).to_have_url(re.compile(f"test={other}"))
         expect(legend(seen).nth(6)).to_have_text(re.compile("demo-qwen:final"))
         assert table.evaluate("scroller => scroller.isConnected")  # the same table, so it did not scroll to its top
-        click_row(seen, 0, ROWS.index(BLOCKLIST))
+        click_row(seen, 0, ROWS.index(GUARDED))
         expect(legend(seen)).to_have_count(6)
-        expect(seen.page).not_to_have_url(re.compile(BLOCKLIST))
+        expect(seen.page).not_to_have_url(re.compile(GUARDED))
         expect_harmless(seen)
         link = seen.page.url.removeprefix(demo_server.url)
     with visit(browser, demo_server, link) as seen:
-        names = ("none", "group-v4.3", "exact", "guarded", "shaped", "qwen")
+        names = ("none", "group-v2.1", "group-v4.3", "exact", "shaped", "qwen")
         expect(legend(seen)).to_have_text([re.compile(part) for part in names])
 
 
@@ -132,7 +132,7 @@ def test_a_table_that_grows_changes_nothing_that_is_compared(browser: Browser, t
             seen.press(view)
             expect(legend(seen)).to_have_text(named)
         expect(seen.page).to_have_url(re.compile("view=Manage"))
-        assert len(named) == 6 and parse_qs(urlsplit(seen.page.url).query) == query
+        assert len(named) == 4 and parse_qs(urlsplit(seen.page.url).query) == query
         expect_harmless(seen)
 
 

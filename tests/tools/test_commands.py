@@ -15,6 +15,7 @@ from tests.support import ROOT, of_soak
 from tests.tools.training.corpus_source import write_source
 
 SMALL = {
+    "bench.bins": "--tiny",
     "bench.card": "--tiny --rounds 1 --batch 1 --out {out}/gpu.json",
     "bench.constraint": "--quick",
     "bench.decode": "--quick --model demo-qwen:final --only fast",
@@ -29,6 +30,7 @@ SMALL = {
     "bench.store": "--runs 12 --samples 5 --blocks 5",
     "bench.text": "--molecules 20 --repeats 1",
     "bench.traces": "--events 5000 --repeats 1",
+    "bench.whole_texts": "--texts 8 --lp exact --temperature 1.0",
     "demo_coverage": "--into {out}/demo",
     "reported": "--into {out}/reported",
     "lost_third": "--model demo-qwen --lane exact --molecules 2 --samples 2 --wide-molecules 1 --wide-samples 2",
