@@ -6,7 +6,7 @@ Equal bins need no edges: ``uniform`` has them between L and H, ``cartesian_binn
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -77,7 +77,8 @@ def _number(document: Mapping[str, Any], key: str) -> float:
 
 
 def _is_number(value: Any) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and abs(value) <= sys.float_info.max  # not NaN, and no whole number that is too large for a float
 
 
 def given_bins(first: str, second: str = "") -> BinFormat:

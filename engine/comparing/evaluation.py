@@ -55,7 +55,8 @@ PER_MOLECULE = 10
 _READ_AT_ONCE = 64  # molecules
 _TEXTS = """
 SELECT sample_id, smiles, text FROM samples
-WHERE run_id = $run AND list_contains($molecules, smiles) AND (text IS NOT NULL OR parsed) AND same_graph IS NOT FALSE
+WHERE run_id = $run AND list_contains($molecules, smiles) AND (text IS NOT NULL OR parsed)
+  AND (same_graph IS NOT FALSE OR conformers > 1)  -- of several, each is asked on its own
 ORDER BY sample_id
 """
 
@@ -129,6 +130,7 @@ class Evaluation:
             samples_per_reference=(min(shares), max(shares)),
             threshold_ang=self.request.threshold_ang,
             not_asked=self.not_asked,
+            missing=sum(not matrix.smiles for matrix in self.matrices),
             asked=sum(asked),
         )
 

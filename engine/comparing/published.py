@@ -52,6 +52,7 @@ class EvaluationSetting:
     samples_per_reference: tuple[float, float]  # the least and the most of any molecule
     threshold_ang: float
     not_asked: int = 0  # molecules of the set that the run was never asked for
+    missing: int = 0  # molecules of the set without a conformer, where those that were not asked for are not known
     asked: int | None = None  # samples in all
     statistic: Statistic = "mean"
 
@@ -75,16 +76,7 @@ def differences(published: Published, setting: EvaluationSetting, convention: st
 
 
 def _differences(published: Published, setting: EvaluationSetting, convention: str) -> Iterator[str]:
-    if not setting.references:
-        yield f"references: made by ETKDG, not {published.dataset} {published.split}"
-    else:
-        words = _words(setting.references)
-        if not _words(published.dataset) <= words:
-            yield f"references: {setting.references}, not {published.dataset}"
-        elif not _words(published.split) <= words:
-            yield f"split: {setting.references}, not {published.split}"
-    if setting.not_asked:
-        yield f"molecules: {counted(setting.not_asked, 'molecule')} of the set were not asked for"
+    yield from _differences_of_set(published, setting)
     least, most = setting.samples_per_reference
     if least < PER_REFERENCE:
         share = f"{least:.2g}" if least == most else f"{least:.2g} to {most:.2g}"
@@ -99,6 +91,22 @@ def _differences(published: Published, setting: EvaluationSetting, convention: s
         yield f"convention: {convention}, not {published.convention}"
     if setting.statistic != published.statistic:
         yield f"statistic: {setting.statistic}, not {published.statistic}"
+
+
+def _differences_of_set(published: Published, setting: EvaluationSetting) -> Iterator[str]:
+    """In the references, and in which of their molecules count."""
+    if not setting.references:
+        yield f"references: made by ETKDG, not {published.dataset} {published.split}"
+    else:
+        words = _words(setting.references)
+        if not _words(published.dataset) <= words:
+            yield f"references: {setting.references}, not {published.dataset}"
+        elif not _words(published.split) <= words:
+            yield f"split: {setting.references}, not {published.split}"
+    if setting.not_asked:
+        yield f"molecules: {counted(setting.not_asked, 'molecule')} of the set were not asked for"
+    if setting.missing and published.convention and BY_NAME[published.convention].missing == "left out":
+        yield f"molecules: {counted(setting.missing, 'molecule')} of the set have no conformer and are left out"
 
 
 def _words(text: str) -> set[str]:

@@ -77,9 +77,9 @@ def ask(store: Store, key: str, ids: Sequence[str], chosen: Mapping[str, Any] | 
         expected = expected if least == most else f"{least} to {expected}"
         raise QuestionError(f"{question.TITLE!r} is asked of {expected}, not {count}", "")
     if getattr(question, "NEEDS_TEXTS", False) and entries and all(map(is_pool, entries)):
-        names = listed([entry.id for entry in entries])
+        names, have = listed([entry.id for entry in entries]), "has" if len(entries) == 1 else "have"
         raise NeedsTexts(
-            f"{question.TITLE!r} is asked of texts, and {names} has conformers alone", "Choose another run"
+            f"{question.TITLE!r} is asked of texts, and {names} {have} conformers alone", "Choose another run"
         )
     options = options_of(question, store, entries, chosen or {})
     # An entry's files never change, but its owner may rename it.

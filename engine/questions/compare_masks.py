@@ -129,7 +129,7 @@ def masks_of_run(store: Store, entry: Entry) -> tuple[list[Row], int, str]:
     if tokenizer is None or not name:
         return [], 0, why or "The run does not name its LP."
     try:
-        parameters = LpParameters(run.placeholder, number_format(run))
+        parameters = LpParameters(run.placeholder, number_format(run), conformers=run.conformers_per_answer or 1)
         constraint = build_constraint(name, tokenizer, tokenizer.vocab_size, parameters)
     except DriftscopeError as error:
         return [], 0, f"Its LP cannot be made here: {error.what}."

@@ -1,4 +1,4 @@
-"""A published figure stands next to a run only where all that it depends on agrees: twelve planted mismatches."""
+"""A published figure stands next to a run only where all that it depends on agrees: thirteen planted mismatches."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ def test_where_all_agrees_nothing_differs() -> None:
         ({"references": "geom-qm9-test"}, {}, "", "references: geom-qm9-test, not GEOM-Drugs"),
         ({"references": "geom-drugs-valid"}, {}, "", "split: geom-drugs-valid, not test"),
         ({"not_asked": 12}, {}, "", "molecules: 12 molecules of the set were not asked for"),
+        ({"missing": 12}, {"convention": "etflow"}, "", "molecules: 12 molecules of the set have no conformer"),
         ({"samples_per_reference": (1.0, 1.0)}, {}, "", "samples: 1 per reference, not 2"),
         ({"samples_per_reference": (0.1, 2.0)}, {}, "", "samples: 0.1 to 2 per reference, not 2"),
         ({"threshold_ang": 0.5}, {}, "", "threshold: 0.5 Å, not 0.75 Å"),
