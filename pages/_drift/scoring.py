@@ -107,20 +107,22 @@ def show(inspection: Inspected, has_steps: bool) -> None:
 
 
 def compatible(inspection: Inspected) -> list[ModelEntry]:
-    """Models with the run's tokenizer, the run's own model first."""
+    """The run's own model first, and others with its tokenizer, which a run names by a short name or by its folder."""
     try:
         entries = load_registry().entries
     except DriftscopeError:
         return []
+    run = inspection.run
 
-    def tokenizer_name(entry: ModelEntry) -> str:
+    def has_tokenizer(entry: ModelEntry) -> bool:
         try:
-            return Path(tokenizer_place(entry)).name
+            place = tokenizer_place(entry)
         except DriftscopeError:  # its tokenizer is gone
-            return ""
+            return False
+        return run.tokenizer in (str(place), Path(place).name)
 
-    matches = [entry for entry in entries if tokenizer_name(entry) == inspection.run.tokenizer]
-    return sorted(matches, key=lambda entry: entry.name != inspection.run.model)
+    matches = [entry for entry in entries if entry.name == run.model or has_tokenizer(entry)]
+    return sorted(matches, key=lambda entry: entry.name != run.model)
 
 
 def question_of(inspection: Inspected, entry: ModelEntry) -> Question:

@@ -81,6 +81,8 @@ def test_only_models_with_the_runs_tokenizer_are_asked_its_own_first(folder: Pat
     models = compatible(inspected)
     assert models[0].name == "demo-llama:final"
     assert {entry.tokenizer for entry in models} == {"llama3"}
+    by_folder = replace(inspected, run=replace(inspected.run, tokenizer="/checkpoints/own"))
+    assert [entry.name for entry in compatible(by_folder)] == ["demo-llama:final"], "its own, however it was named"
     question = question_of(inspected, models[-1])
     assert question.token_ids == inspected.sample["token_ids"]
     assert (question.plan.lp, question.plan.placeholder) == ("group-v2.1", "0.0000,0.0000,0.0000")

@@ -81,7 +81,7 @@ def test_any_molecule_and_number_gives_the_tokenizers_ids(
 @pytest.mark.soak
 def test_texts_of_bins_give_the_tokenizers_ids(drawn: list[ConformerTexts]) -> None:
     """Numbers beyond the range are those of its tails, and such texts are known: a model should not learn them."""
-    tokenizer = load_tokenizer(QWEN_BINS)
+    tokenizer, by_hugging_face = load_tokenizer(QWEN_BINS), built_in(QWEN_BINS)
     numbers = BinIds(
         tuple(tokenizer.id_of(f"{number:03d}") or 0 for number in range(258)),
         GROUP_UNIFORM.low_ang,
@@ -96,7 +96,7 @@ def test_texts_of_bins_give_the_tokenizers_ids(drawn: list[ConformerTexts]) -> N
         contents = ["".join(triple) for triple in triples]
         answer = fill_blocks(smiles, enriched_descriptors(smiles), contents, GROUP_UNIFORM)
         text = f"[SMILES]{smiles}[/SMILES][CONFORMER]{answer}[/CONFORMER]"
-        encoded = built_in(QWEN_BINS).encode(text, add_special_tokens=False).ids
+        encoded = by_hugging_face.encode(text, add_special_tokens=False).ids
         assert batch.text(row)[0].tolist() == [*encoded, tokenizer.end_id]
         assert part.is_within[row] == ({"000", "257"}.isdisjoint(number for triple in triples for number in triple))
 
