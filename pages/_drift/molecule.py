@@ -16,7 +16,18 @@ from engine.chem.drawing import draw_svg
 from engine.chem.verdict import LOADED, strain_words
 from engine.errors import DriftscopeError
 from engine.figures.words import angstrom, capitalised, counted, percent, signed
+from engine.inspection.atoms import AtomRow, atom_rows, worst_first
 from engine.inspection.conformers import GroupShape
+from engine.inspection.faults import (
+    Fault,
+    atom_faults,
+    failed_conformer,
+    failed_words,
+    faults,
+    molecule_words,
+    verdict,
+    wrong_places,
+)
 from engine.inspection.runs import runs_with_samples
 from engine.inspection.sample import BlockEstimate, Inspected
 from engine.inspection.struck import struck_of
@@ -24,7 +35,6 @@ from engine.inspection.tries import checks_by_block, redrawn_words
 from engine.store.store import Store
 from pages._drift import files, scoring, state
 from pages._drift.state import spot_of
-from pages._kit.atoms import AtomRow, atom_rows, worst_first
 from pages._shared.choices import by_name, one_of
 from pages._shared.components.atom_view import atom_view, view_rows
 from pages._shared.components.molecule2d import molecule2d
@@ -35,20 +45,7 @@ from pages._shared.shown import put_shown
 from pages._shared.table_files import file_button
 from pages._shared.theme import DARK, palette
 from pages._shared.verdict_badges import still_wrong, thrown_tries
-from pages._shared.words import (
-    HYPOTHETICAL_HELP,
-    Fault,
-    atom_faults,
-    block_words,
-    failed_conformer,
-    failed_words,
-    faults,
-    molecule_words,
-    unbroken,
-    verdict,
-    visible_text,
-    wrong_places,
-)
+from pages._shared.words import HYPOTHETICAL_HELP, block_words, unbroken, visible_text
 
 VIEW_HEIGHT = 230  # so that drawing and conformer are in one screen
 NOTE_CHARS = 10

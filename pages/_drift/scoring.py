@@ -17,6 +17,7 @@ from engine.decode.plan import Plan
 from engine.errors import DriftscopeError
 from engine.figures.queue_words import waiting_words
 from engine.figures.words import fixed
+from engine.inspection.faults import faults
 from engine.inspection.runs import number_format
 from engine.inspection.sample import BlockEstimate, Inspected, with_pieces
 from engine.jobs.plan import ModelChoice
@@ -26,7 +27,6 @@ from engine.models.registry import ModelEntry, load_registry
 from engine.models.tags import tokenizer_place
 from pages._shared.errors import escaped
 from pages._shared.visitor import presence, visitor
-from pages._shared.words import faults
 
 Kind = Literal["steps", "costs"]
 TICK_S = 0.25

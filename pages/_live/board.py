@@ -9,7 +9,8 @@ import streamlit as st
 from engine.chem.drawing import draw_svg
 from engine.errors import DriftscopeError
 from engine.figures.words import counted
-from engine.questions.live_lanes import atom_being_written
+from engine.inspection.faults import wrong_places
+from engine.jobs.lane_figures import atom_being_written
 from engine.records import Molecule
 from pages._live import lanes as live_lanes
 from pages._live import session
@@ -17,7 +18,6 @@ from pages._shared.components.molecule2d import molecule2d
 from pages._shared.errors import error_markdown, escaped
 from pages._shared.inspected import inspected_in, open_store
 from pages._shared.theme import DARK, palette
-from pages._shared.words import wrong_places
 
 PREVIEW_PX, HEIGHT_PX = 210, 150
 MOST_NOTES = 6

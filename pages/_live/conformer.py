@@ -10,13 +10,14 @@ from engine.chem.rmsd import nearest, superpose
 from engine.errors import DriftscopeError
 from engine.figures.words import angstrom
 from engine.inspection.conformers import references_of
+from engine.inspection.faults import atom_faults
 from engine.inspection.sample import Inspected
 from engine.jobs.lane import REFERENCE_S
 from pages._live.inputs import REFERENCES
 from pages._shared.choices import one_of
 from pages._shared.components.view3d import APART, SNUG, view3d
 from pages._shared.errors import escaped
-from pages._shared.words import atom_faults, unbroken
+from pages._shared.words import unbroken
 
 HEIGHT_PX, BESIDE_PX = 190, 300
 PLACEMENTS = ("on top", "beside", "hidden")

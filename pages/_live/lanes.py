@@ -11,11 +11,13 @@ import streamlit as st
 from engine.errors import one_line
 from engine.figures.queue_words import waiting_words
 from engine.figures.words import capitalised, counted, fixed, percent, signed
+from engine.inspection.atoms import atom_rows, worst_first
+from engine.inspection.faults import wrong_places
 from engine.inspection.sample import Inspected
 from engine.inspection.struck import struck_of
 from engine.inspection.tries import checks_by_block, redrawn_words
 from engine.jobs.lane import LaneWatch
-from engine.questions.live_lanes import (
+from engine.jobs.lane_figures import (
     is_guarded,
     is_shaped,
     seconds_left,
@@ -26,13 +28,12 @@ from engine.questions.live_lanes import (
     tokens_a_second,
 )
 from engine.text.generated import mode_of
-from pages._kit.atoms import atom_rows, worst_first
 from pages._live import session
 from pages._live.conformer import in_view
 from pages._live.session import Running
 from pages._shared.components.atom_view import ViewRow, atom_view, view_rows
 from pages._shared.errors import escaped
-from pages._shared.words import HYPOTHETICAL_HELP, unbroken, wrong_places
+from pages._shared.words import HYPOTHETICAL_HELP, unbroken
 
 Shown = TypeVar("Shown")
 ROWS_PX = 420

@@ -9,10 +9,11 @@ import streamlit as st
 
 from engine.chem.verdict import LOADED
 from engine.figures.words import UNKNOWN, angstrom, fixed, percent, speed, times, whole
+from engine.inspection.faults import faults, verdict
 from engine.inspection.runs import run_facts
 from engine.inspection.sample import Inspected
+from engine.jobs.lane_figures import first_divergence, lane_figures, thrown_texts
 from engine.models.loading import sized
-from engine.questions.live_lanes import first_divergence, lane_figures, thrown_texts
 from engine.records import RULE_HELP
 from engine.store.entries import Entry
 from pages._live import session
@@ -26,7 +27,7 @@ from pages._shared.errors import escaped
 from pages._shared.inspected import inspected, inspected_in, open_store
 from pages._shared.rows import table_height
 from pages._shared.verdict_badges import failed_checks, molecule_badges, still_wrong, text_badge, thrown_tries
-from pages._shared.words import faults, unbroken, verdict
+from pages._shared.words import unbroken
 
 MOST_FAILED = 3
 OF_GUARD = {"redrawn_blocks", "dead_ends", "struck_tokens", "thrown_tokens"}

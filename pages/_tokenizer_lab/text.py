@@ -14,6 +14,7 @@ from engine.chem.other_forms import OTHER_WORDS, OtherForm, other_form
 from engine.chem.smiles import parse_smiles
 from engine.errors import DriftscopeError, EmbedError, SmilesError
 from engine.figures.words import counted
+from engine.inspection.faults import verdict
 from engine.inspection.judging import judge_text
 from engine.lp_records import usual_placeholder
 from engine.questions.question import Column, rows_table
@@ -29,7 +30,6 @@ from pages._shared.components.view3d import APART, view3d
 from pages._shared.errors import error_markdown, escaped
 from pages._shared.theme import DARK, palette
 from pages._shared.verdict_badges import failed_checks, molecule_badges, text_badge
-from pages._shared.words import verdict
 from pages._tokenizer_lab.choices import bins_input, drift_words, folder_input, label_of, placeholder_input, tokenizers
 
 EXAMPLES = {

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from engine.inspection.atoms import atom_rows, worst_first
+from engine.inspection.faults import wrong_places
 from engine.inspection.sample import inspect_sample
 from engine.store.store import Store
-from pages._kit.atoms import atom_rows, worst_first
-from pages._shared.words import wrong_places
 from tests import cli
 
 FORMS = {path.stem: tomllib.loads(path.read_text()) for path in sorted(Path(__file__).parent.glob("*.toml"))}

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from engine.chem.enriched import skeleton_of
 from engine.chem.smiles import parse_smiles
+from engine.inspection.atoms import AtomRow, atom_rows, worst_first
 from engine.inspection.sample import BlockEstimate, Inspected, inspect_sample
 from engine.records import BinFormat
 from engine.text.align import align
 from engine.text.template import build_template
 from pages._drift.molecule import lost_places, lost_tokens
-from pages._kit.atoms import AtomRow, atom_rows, worst_first
 from pages._shared.components.atom_view import view_rows
 from tests.engine.inspection.made import DEMO_STORE, demo_run
 from tests.engine.inspection.test_sample import TOKENIZER

@@ -12,6 +12,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from engine.figures.words import angstrom
+from engine.inspection.atoms import atom_rows, worst_first
 from engine.inspection.molecules import sample_table
 from engine.inspection.sample import inspect_sample
 from engine.inspection.struck import struck_of
@@ -21,7 +22,6 @@ from engine.store.store import Store, temporary_files
 from pages._drift import files, molecules
 from pages._drift.molecules import FOLD
 from pages._drift.state import OTHER_READER
-from pages._kit.atoms import atom_rows, worst_first
 from pages._shared.components.molecule2d import picked_atom
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
 from tests.engine.store.stored_runs import store_at

@@ -11,6 +11,7 @@ import pytest
 import streamlit as st
 from rdkit import Chem
 
+from engine.inspection.faults import atom_faults, verdict
 from engine.inspection.molecules import DriftBin, sample_table
 from engine.inspection.runs import runs_with_samples
 from engine.inspection.sample import inspect_sample
@@ -22,7 +23,6 @@ from pages._drift.runs import default_run
 from pages._drift.scoring import compatible, question_of
 from pages._shared.rows import picked_rows, show_rows
 from pages._shared.table_files import csv_of
-from pages._shared.words import atom_faults, verdict
 from tests.engine.store.stored_runs import store_at
 from tests.pages.apps import Params
 from tests.pages.drift_stores import BARE, EXACT, WITH_JUNK, WORST, add_bare, with_demo

@@ -17,8 +17,8 @@ from typing import Any
 
 from engine.errors import visible as visible_char
 from engine.figures.words import shortened
+from engine.inspection.atoms import AtomRow, angstrom
 from engine.text.align import Alignment
-from pages._kit.atoms import AtomRow, angstrom
 from pages._shared.components.atom_picks import show_pickable, valid_index
 from pages._shared.components.once import Component, sent_under, source
 from pages._shared.theme import palette

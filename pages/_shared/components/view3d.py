@@ -24,10 +24,10 @@ from engine.assets import FILE_NAME, three_d_mol
 from engine.chem.frame import principal_axes
 from engine.chem.rdkit_log import captured_log
 from engine.errors import AssetError
+from engine.inspection.faults import Fault
 from pages._shared.components.once import source
 from pages._shared.errors import error_markdown
 from pages._shared.theme import DARK, ink_on, palette
-from pages._shared.words import Fault
 
 SCRIPT = f"app/static/{FILE_NAME}"  # relative, so that it also works behind a base path
 NAME_PX = 24  # the line below the view

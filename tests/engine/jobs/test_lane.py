@@ -22,12 +22,22 @@ from engine.inspection import conformers
 from engine.inspection.sample import inspect_sample
 from engine.inspection.struck import struck_of
 from engine.jobs.lane import MOST_MOLECULES, LaneWatch, lane_work
+from engine.jobs.lane_figures import (
+    atom_being_written,
+    first_divergence,
+    lane_figures,
+    seconds_left,
+    share_written,
+    struck_so_far,
+    tally,
+    thrown_texts,
+    tokens_a_second,
+)
 from engine.jobs.plan import ModelChoice, RunPlan
 from engine.jobs.run import GroupWork
 from engine.jobs.service import Job, Service
 from engine.lp_records import lp_record
 from engine.paths import DATA
-from engine.questions import live_lanes
 from engine.records import TRIMMED4, Molecule
 from engine.store.files import Files
 from engine.store.schema import RUN
@@ -86,7 +96,7 @@ def test_the_state_holds_every_token_of_the_run_that_it_leaves(
         kept = store.rows("SELECT pos, struck FROM steps WHERE len(struck) > 0")
         assert {row["pos"]: tuple(row["struck"]) for row in kept} == watch.texts[0].struck != {}
         seen = inspect_sample(store, watch.run_id, 0)
-        assert struck_of(seen, seen.steps) == live_lanes.struck_so_far(watch, 0)
+        assert struck_of(seen, seen.steps) == struck_so_far(watch, 0)
     plain = Generation(loaded(folder), molecules(2), watch.plan.plan).run()
     assert [row["token_ids"] for row in rows] == [list(sample.token_ids) for sample in plain]
 
@@ -200,26 +210,24 @@ class Written(LaneWatch):
 def test_junk_is_marked_when_it_comes_and_stays(rows: Rows, lp: str) -> None:
     row, watch = rows[lp], Written(rows[lp])
     junk: set[int] = set()
-    atoms, shares = [], [live_lanes.share_written(watch)]
+    atoms, shares = [], [share_written(watch)]
     for index in range(len(row["token_ids"])):
         watch.write(index, index + 1, seconds=0.1 * index)
-        shares.append(live_lanes.share_written(watch))
-        atoms.append(live_lanes.atom_being_written(watch, 0))
+        shares.append(share_written(watch))
+        atoms.append(atom_being_written(watch, 0))
         aligned: Any = watch.alignment(0)
         now = {token.pos for token in aligned.rows if token.mark == "junk" and token.pos is not None}
         block_of = {token.pos: token.text_block for token in aligned.rows if token.pos is not None}
         closed = {pos for pos in junk if block_of[pos] < max(block_of.values())}
         assert closed <= now  # a block that is closed is judged for good
         junk = now
-    assert (
-        shares == sorted(shares) and shares[0] == 0 and live_lanes.tokens_a_second(watch) == pytest.approx(10, rel=0.2)
-    )
+    assert shares == sorted(shares) and shares[0] == 0 and tokens_a_second(watch) == pytest.approx(10, rel=0.2)
     assert {atom for atom in atoms if atom is not None} == set(range(row["atoms"]))
-    assert live_lanes.tally(watch, 0)["blocks"] >= row["blocks"] - 1  # of a sample that has not ended
+    assert tally(watch, 0)["blocks"] >= row["blocks"] - 1  # of a sample that has not ended
     watch.end()
-    tally = live_lanes.tally(watch, 0)
-    assert (tally["junk"] >= 3) == bool(junk) == (lp != "exact") and tally["blocks"] == row["blocks"]
-    assert live_lanes.atom_being_written(watch, 0) is None
+    counts = tally(watch, 0)
+    assert (counts["junk"] >= 3) == bool(junk) == (lp != "exact") and counts["blocks"] == row["blocks"]
+    assert atom_being_written(watch, 0) is None
 
 
 def test_what_a_guard_throws_away_is_kept_beside_the_text(rows: Rows) -> None:
@@ -233,15 +241,15 @@ def test_what_a_guard_throws_away_is_kept_beside_the_text(rows: Rows) -> None:
     watch.back(0, block_of[1], 1, (WrongPlace("bonds", (2, 1)),))
     thrown = [row["token_ids"][block_of[start] : block_of[3]] for start in (2, 1)]
     texts = list(map(load_tokenizer(row["tokenizer"]).decode, thrown))
-    kept = [(entry.text, list(entry.blocks)) for entry in live_lanes.thrown_texts(watch, 0)]
+    kept = [(entry.text, list(entry.blocks)) for entry in thrown_texts(watch, 0)]
     assert kept == [(texts[0], [2]), (texts[1], [1, 2])]
-    assert live_lanes.thrown_texts(watch, 1) == []
+    assert thrown_texts(watch, 1) == []
     watch.write(0, block_of[2], sample=1)
     watch.back(1, block_of[1], 1, (WrongPlace("bonds", (1, 0)),))
     assert watch.redrawn == {"stereo": 1, "bonds": 2}
     assert watch.thrown_tokens == sum(map(len, thrown)) + block_of[2] - block_of[1]
-    assert live_lanes.lane_figures([(watch, None)])[0]["redrawn_blocks"] == 3
-    assert live_lanes.lane_figures([(Written(rows["exact"]), None)])[0]["redrawn_blocks"] is None
+    assert lane_figures([(watch, None)])[0]["redrawn_blocks"] == 3
+    assert lane_figures([(Written(rows["exact"]), None)])[0]["redrawn_blocks"] is None
 
 
 def test_what_was_struck_goes_with_the_tokens_that_go(rows: Rows) -> None:
@@ -251,14 +259,14 @@ def test_what_was_struck_goes_with_the_tokens_that_go(rows: Rows) -> None:
     minus, seven = (tokenizer.encode(text)[0] for text in ("-", "7"))
     watch.struck = {block_of[2]: (minus,), block_of[3] - 1: (seven, minus)}
     watch.write(0, block_of[3])
-    before = live_lanes.struck_so_far(watch, 0)
+    before = struck_so_far(watch, 0)
     assert before.keys() == {block_of[2], block_of[3] - 1}
     assert before[block_of[2]].startswith("struck here: `-` — ")
     assert before[block_of[3] - 1].startswith("struck here: `7`, `-` — ")
     watch.back(0, block_of[3] - 1, 2, (WrongPlace("angles", (2, 0)),))
     assert watch.texts[0].struck == {block_of[2]: (minus,)}
-    assert live_lanes.struck_so_far(watch, 0).keys() == {block_of[2]}
-    (figures,) = live_lanes.lane_figures([(watch, None)])
+    assert struck_so_far(watch, 0).keys() == {block_of[2]}
+    (figures,) = lane_figures([(watch, None)])
     assert [figures[name] for name in ("dead_ends", "struck_tokens", "redrawn_blocks")] == [1, 1, None]
     answer: Any = SimpleNamespace(guarding=Guarding(unmended=(WrongPlace("bonds", (2, 1)),)))
     watch.texts[0].answer = answer  # one more, which was not left
@@ -278,36 +286,34 @@ def test_where_two_lanes_part(rows: Rows) -> None:
     lanes = {lp: Written(rows[lp]) for lp in ("none", "group-v2.1", "exact")}
     for watch in lanes.values():
         watch.whole()
-    point: Any = live_lanes.first_divergence(lanes["none"], lanes["group-v2.1"], 0)
+    point: Any = first_divergence(lanes["none"], lanes["group-v2.1"], 0)
     left, right = (rows[lp]["token_ids"] for lp in ("none", "group-v2.1"))
     assert left[: point.pos] == right[: point.pos] and left[point.pos] != right[point.pos]
     tokenizer = load_tokenizer("llama3")
     assert (point.first_piece, point.piece) == (tokenizer.piece(left[point.pos]), tokenizer.piece(right[point.pos]))
     assert point.atom is not None
-    assert live_lanes.first_divergence(lanes["none"], lanes["none"], 0) is None
+    assert first_divergence(lanes["none"], lanes["none"], 0) is None
 
 
 def test_figures_and_their_ratios_to_the_first(rows: Rows) -> None:
     plain, exact = Written(rows["none"]), Written(rows["exact"])
     for watch, figures in ((plain, (100, 0, 4.0)), (exact, (100, 40, 0.5))):
         watch.tokens, watch.forced_tokens, watch.seconds = figures
-    compared = live_lanes.lane_figures(
-        [(plain, None), (exact, {"samples": 1, "clean": 1, "rmsd_ang": 0.5, "stereo_judged": 0})]
-    )
+    compared = lane_figures([(plain, None), (exact, {"samples": 1, "clean": 1, "rmsd_ang": 0.5, "stereo_judged": 0})])
     assert (compared[0]["time_ratio"], compared[0]["speed_ratio"]) == (1.0, 1.0)
     assert (compared[1]["time_ratio"], compared[1]["speed_ratio"]) == (0.125, 8.0)
     assert (compared[1]["forced_share"], compared[1]["clean"], compared[0]["clean"]) == (0.4, 1, None)
-    assert live_lanes.lane_figures([(Written(rows["none"]), None)])[0]["time_ratio"] is None
+    assert lane_figures([(Written(rows["none"]), None)])[0]["time_ratio"] is None
 
 
 def test_the_time_left_is_of_all_lanes(rows: Rows) -> None:
     row = rows["exact"]
     fresh, half, done = (Written(row) for _ in range(3))
-    assert live_lanes.seconds_left([(fresh, 1.0, False)] * 2) is None
+    assert seconds_left([(fresh, 1.0, False)] * 2) is None
     half.write(0, len(row["token_ids"]) // 2, seconds=4.0)
-    share = live_lanes.share_written(half)
+    share = share_written(half)
     assert 0.3 < share < 0.7
-    assert live_lanes.seconds_left([(half, 5.0, False)]) == pytest.approx(5 * (1 - share) / share)
-    assert live_lanes.seconds_left([(half, 5.0, False), (fresh, 0.0, False)]) == pytest.approx(5 * (2 - share) / share)
+    assert seconds_left([(half, 5.0, False)]) == pytest.approx(5 * (1 - share) / share)
+    assert seconds_left([(half, 5.0, False), (fresh, 0.0, False)]) == pytest.approx(5 * (2 - share) / share)
     done.whole()
-    assert live_lanes.seconds_left([(done, 5.0, True)] * 2) == 0.0
+    assert seconds_left([(done, 5.0, True)] * 2) == 0.0

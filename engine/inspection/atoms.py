@@ -15,10 +15,10 @@ from typing import Any, Literal
 
 from engine.chem.enriched import numbers_taken, why_not_taken
 from engine.figures.words import fixed, listed, percent
+from engine.inspection.faults import faults
 from engine.inspection.sample import BlockEstimate
 from engine.text.align import AlignedToken, Alignment
 from engine.text.blocks import CUT_KINDS, missing_axes
-from pages._shared.words import faults
 
 Row = Mapping[str, Any]
 Damage = Literal["", "junk", "cut", "wrong", "redrawn", "missing", "outside", "unlikely"]

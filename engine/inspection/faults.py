@@ -1,0 +1,135 @@
+"""What is wrong with a stored sample, at which atoms, and its verdict in a sentence.
+
+It reads rows of ``samples`` and ``blocks`` as they are stored: kinds of blocks and failed checks were found when the
+sample was written or judged.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from engine.chem.verdict import NOT_JUDGED, check_words, is_stereo_judged
+from engine.figures.words import listed
+from engine.text.blocks import CUT_KINDS, JUNK_KINDS, SOUND
+
+Row = Mapping[str, Any]
+Fault = Literal["junk", "cut", "wrong"]
+"""What is wrong at an atom: with its block, or where a check of the molecule names it."""
+_CONFORMER = re.compile(r"conformer (\d+): ")
+OTHER_DAMAGE = {
+    "missing_z": ("has fewer than three numbers", "have fewer than three numbers"),
+    "integer": ("has a number without decimals", "have numbers without decimals"),
+    "missing_digit": ("has a number with too few digits", "have numbers with too few digits"),
+    "outside_bins": ("has a number of no bin", "have numbers of no bin"),
+    "tail_bin": ("is outside the range of its bins", "are outside the range of their bins"),
+    "missing_semicolon": ("lacks its semicolon", "lack their semicolons"),
+    "two_atoms": ("stands for two atoms", "stand for two atoms"),
+}
+"""Of blocks without a fault, one and several, by their kind; from the third on of bins alone."""
+
+
+def faults(block: Row) -> tuple[Fault, ...]:
+    kinds = set(block["kinds"] or ())
+    is_cut = bool(kinds & CUT_KINDS)  # which may leave a number with a mark or a digit too many
+    junk: tuple[Fault, ...] = ("junk",) if block["junk_text"] or (kinds & JUNK_KINDS and not is_cut) else ()
+    return (*junk, "cut") if is_cut else junk
+
+
+def atom_faults(sample: Row, blocks: Iterable[Row], only: int = 0) -> dict[int, Fault]:
+    """By atom, the worst of its faults in any conformer, or in ``only`` that one: junk before cut before wrong, as the
+    tokens show them."""
+    found: list[tuple[int, int, Fault]] = [(*place, "wrong") for place in wrong_places(sample)]
+    for block in blocks:
+        if block["atom"] is not None and block["atom"] >= 0:
+            found += [(block["conformer"], block["atom"], fault) for fault in faults(block)]
+    worst: dict[int, Fault] = {}
+    for fault in ("wrong", "cut", "junk"):
+        worst |= {atom: of for conformer, atom, of in found if of == fault and only in (0, conformer)}
+    return worst
+
+
+def wrong_places(sample: Row) -> dict[tuple[int, int], str]:
+    """Of the conformers, from 1, and atoms that a failed check of the molecule names, what it says; what could not be
+    judged is not wrong."""
+    places = {}
+    for failed in reversed(sample.get("failed") or ()):
+        for atom in () if failed["check"] in NOT_JUDGED else failed["atoms"]:
+            places[failed_conformer(failed), atom] = failed_words(failed)
+    return places
+
+
+def failed_conformer(failed: Row) -> int:
+    """The conformer that a failed check is of, from 1."""
+    named = _CONFORMER.match(failed["detail"] or "")
+    return int(named[1]) if named else 1
+
+
+def failed_words(failed: Row) -> str:
+    """``bond lengths: 1.92 Å long, at most ... (atoms 3 and 4)``"""
+    atoms = [str(atom) for atom in failed["atoms"]]
+    where = f" (atom{'s' if len(atoms) > 1 else ''} {listed(atoms)})" if atoms else ""
+    return f"{check_words(failed['check'])}: {failed['detail']}{where}"
+
+
+def molecule_words(sample: Row) -> str:
+    """The verdict on the molecule: usable, or the checks that it fails; nothing where it was not judged."""
+    if all(sample.get(name) is None for name in ("usable", "stereo_right", "geometry_right")):
+        return ""
+    checks = list(dict.fromkeys(failed["check"] for failed in sample["failed"] or ()))
+    if checks:
+        is_open = checks[0] in NOT_JUDGED
+        return ("" if is_open else "wrong: ") + ", ".join(map(check_words, checks))
+    if sample["geometry_right"] is None:
+        return "geometry not judged"
+    if not is_stereo_judged(sample):
+        return "stereo not judged"
+    if sample["usable"]:
+        return "usable"
+    return "right" if sample["clean"] is None else "right, from a text that is not clean"
+
+
+def verdict(sample: Row, blocks: Sequence[Row]) -> str:
+    """Passed or not, decodes or not, clean or not, and why; what an old run does not know of these is left out."""
+    of_blocks, count = _bad_words(blocks), max((block.get("conformer", 1) for block in blocks), default=1)
+    of_blocks += _faulty_conformers(blocks) if of_blocks and count > 1 else ""
+    if sample["clean"]:
+        before = f" As it was written, before the clean-up, {of_blocks}." if of_blocks else ""
+        words = f"Passes{', decodes' if sample['decodes'] else ''} and is clean: every atom"
+        words += f" of each of its {count} conformers" if count > 1 else ""
+        return f"{words} has its block, and every block its three numbers.{before}"
+    why_not = of_blocks or "not every atom has a block of its own"
+    if sample["passed"]:
+        by_runner = {True: " and decodes by the runner's", False: " but does not decode", None: ""}
+        return f"Not clean: {why_not}. It passes the reports' rule{by_runner[sample['decodes']]}."
+    if sample["passed"] is None:
+        return "A conformer without a text: whether it passes and is clean is not known."
+    reasons = "; ".join(sample["issues"] or ()) or "no reason was kept"
+    decodes = " It decodes by the runner's rule." if sample["decodes"] else ""
+    return f"Failed: {reasons}.{decodes}" + (f" Besides, {of_blocks}." if of_blocks else "")
+
+
+def _faulty_conformers(blocks: Sequence[Row]) -> str:
+    """Of an answer with several: `` (conformer 2)``; nothing of blocks behind the answer, which are of conformer 0."""
+    numbers = sorted({block["conformer"] for block in blocks if not SOUND.issuperset(block["kinds"] or ())} - {0})
+    words = f" (conformer{'s' if len(numbers) > 1 else ''} {listed(list(map(str, numbers)))})"
+    return words if numbers else ""
+
+
+def _bad_words(blocks: Sequence[Row]) -> str:
+    by_block = [faults(block) for block in blocks]
+    damaged, cut = (sum(fault in block_faults for block_faults in by_block) for fault in ("junk", "cut"))
+    junk = sum(bool(block["junk_text"]) for block in blocks)
+    kinds = Counter(kind for block in blocks if not faults(block) for kind in block["kinds"] or ())
+    parts = [
+        (junk, "has junk", "have junk"),
+        (cut, "was cut", "were cut"),
+        (damaged - junk, "is not three numbers", "are not three numbers"),
+        *((kinds[kind], *words) for kind, words in OTHER_DAMAGE.items()),
+    ]
+    named = [(count, singular if count == 1 else plural) for count, singular, plural in parts if count]
+    return ", ".join(
+        f"{count}{'' if index else f' of {len(blocks)} blocks'} {phrase}" for index, (count, phrase) in enumerate(named)
+    )
