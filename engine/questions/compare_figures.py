@@ -14,28 +14,24 @@ from typing import Any
 
 import numpy as np
 
-from engine.comparing.measures import (
-    BY_NAME,
-    DRIFT_BLOCKS,
-    MEASURES,
-    TIME_CAUTION,
-    TIME_DOUBT,
-    TOTALS,
-    Measure,
-    figure,
-    has_samples,
-    model_words,
-    rate,
-    run_names,
+from engine.comparing.differences import (
+    CLEAR,
+    MARKS,
+    against,
+    figure_row,
+    figure_words,
+    ratio_words,
+    size_notes,
+    speed_columns,
 )
-from engine.comparing.paired import Compared, PairedRuns, compare_entries, samples_of
-from engine.figures.statistics import Interval, quotient
-from engine.figures.words import UNKNOWN, hundredths, listed, number, percent, span, speed, speed_span, times, whole
+from engine.comparing.measures import BY_NAME, DRIFT_BLOCKS, MEASURES, TIME_CAUTION, has_samples, model_words, run_names
+from engine.comparing.paired import compare_entries, samples_of
+from engine.figures.statistics import Interval
+from engine.figures.words import listed, percent, speed, speed_span
 from engine.inspection.lp_cost import known_cost
-from engine.lp_records import NO_LP, UNKNOWN_LP, guard_words, stored_lp
-from engine.models.loading import sized
-from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
-from engine.store.entries import Entry, has_former_counts, is_profiled, rmsd_references
+from engine.lp_records import NO_LP, guard_words, stored_lp
+from engine.questions.question import SPEED_COLUMNS, Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
+from engine.store.entries import Entry, has_former_counts, rmsd_references
 from engine.store.store import Store
 
 TITLE = "Side by side"
@@ -44,11 +40,6 @@ OPTIONS = (
     Option("table_all", False, "All figures", help="Also totals and counts"),
     Option("table_detail", "wall time per sample", "Measure", [m.words for m in MEASURES], help="Of the chart"),
 )
-SPEED_COLUMNS = {
-    "speed": Column("times faster", "×", "The control's time over the test's: below 1 the test is slower"),
-    "pace": Column("test against control", help="With its 95 % bootstrap interval over molecules"),
-    **dict.fromkeys(("speed_low", "speed_high"), Column(is_hidden=True)),
-}
 COLUMNS = {
     "name": Column("run"),
     "figure": Column("figure", is_pinned=True),
@@ -71,11 +62,6 @@ CHARTS = (
 )  # fmt: skip
 TABLES = ("side by side", "set-up", "runs")
 
-SIGNS = {
-    "better": "▲", "worse": "▼", "differs": "◆", "noise": "≈", "same": "=", "doubtful": "±", "unknown": "?", "": "",
-}  # fmt: skip
-MARKS = {"noise": "within noise", "same": "no difference", "doubtful": "too close to call", "unknown": "no interval"}
-CLEAR = ("better", "worse", "differs")
 SETUP = (
     "tokenizer", "backend", "sampling", "device", "threads", "dtype", "batch_size", "placeholder", "descriptors",
     "guard", "generations", "judged_with", "rmsd",
@@ -131,15 +117,6 @@ def figure_rows(store: Store, entries: Sequence[Entry], names: Mapping[str, str]
     return [row for row in rows if row["measure"] in known]
 
 
-def figure_row(entry: Entry, measure: Measure, of_samples: dict[str, Interval]) -> dict[str, Any]:
-    interval = of_samples.get(measure.name) or (rate(entry, "pass_rate") if measure.name == "pass_rate" else None)
-    value = figure(entry, measure.name) if interval is None else interval.value
-    is_hypothetical = measure.name.startswith("drift_") and not has_template(entry)
-    origin = "hypothetical" if is_hypothetical else entry.row["origin"]
-    ends = (None, None) if interval is None else (interval.low, interval.high)
-    return {"value": value, "low": ends[0], "high": ends[1], "origin": origin}
-
-
 def of_samples(store: Store, entry: Entry) -> dict[str, Interval]:
     """Figures that the sheet lacks: drift, strain per atom, and what the LP cost where steps are kept."""
     figures: dict[str, Interval] = {}
@@ -164,62 +141,6 @@ def of_samples(store: Store, entry: Entry) -> dict[str, Interval]:
     return figures
 
 
-def against(
-    measure: Measure, control: Entry, test: Entry, first: float | None, second: float | None, paired: PairedRuns
-) -> dict[str, Any]:
-    """The test's ratio to the control, and what it is worth; where there is none, the reason."""
-    if not measure.has_ratio:
-        return {}
-    if first is None or second is None:
-        missing = [side for side, value in (("control", first), ("test", second)) if value is None]
-        return {"reason": f"Not known of the {' and the '.join(missing)}."}
-    if measure.name in TOTALS and control.row.get("samples") != test.row.get("samples"):
-        return {"reason": "Another number of samples: only figures per sample compare."}
-    if measure.is_time and (is_profiled(control) or is_profiled(test)):
-        return {"mark": "unknown", "reason": "One of the runs was profiled, which slows it: not compared."}
-    if measure.name == "drift_abs_mean" and not (has_template(control) and has_template(test)):
-        return {"reason": "Drift of text that no template wrote is hypothetical: it is not compared."}
-    ratio = quotient(second, first)
-    if not measure.sample:
-        return {"ratio": ratio, "mark": "unknown", "reason": "Counted once per run, so there is no interval."}
-    compared = paired.measure(measure.name)
-    if measure.is_time and compared.ratio is not None and paired.is_paired:
-        ratio = compared.ratio.value  # over the molecules that both have
-    mark = mark_of(measure, ratio, compared)
-    reason = compared.reason or ("" if compared.within_noise is not None else paired.reason)
-    if mark == "doubtful":
-        reason = "Beyond noise over molecules, but too small a difference for one run each."
-    row = {"ratio": ratio, "mark": mark, "answers": compared.answers, "molecules": compared.molecules}
-    row |= {"control_mean": compared.control, "test_mean": compared.test, "reason": reason}
-    for name, interval in (("ratio", compared.ratio), ("difference", compared.difference)):
-        if interval is not None:
-            row |= {f"{name}_pairs": interval.value, f"{name}_low": interval.low, f"{name}_high": interval.high}
-    return row
-
-
-def mark_of(measure: Measure, ratio: float | None, compared: Compared) -> str:
-    """What a difference is worth: no more than its interval, nor than one run each can tell of time."""
-    difference = compared.difference
-    if difference is None or compared.within_noise is None:
-        return "unknown"
-    if compared.within_noise:
-        return "same" if difference.low == difference.high else "noise"
-    if ratio is not None and compared.ratio is not None:
-        doubt, over_pairs = TIME_DOUBT if measure.is_time else 0.0, compared.ratio.value
-        is_small = bool(doubt) and min(abs(over_pairs - 1), abs(ratio - 1)) <= doubt
-        if is_small or (ratio - 1) * (over_pairs - 1) < 0:  # or the runs as wholes point the other way
-            return "doubtful"
-    if not measure.better:
-        return "differs"
-    return "better" if (difference.value < 0) == (measure.better == "less") else "worse"
-
-
-def has_template(entry: Entry) -> bool:
-    """Whether a template wrote its texts, as far as is known: only there drift costs anything."""
-    lp = stored_lp(entry.row.get("lp"))
-    return lp is UNKNOWN_LP or bool(lp.placeholder)
-
-
 # --- as a reader sees it ----------------------------------------------------------------------------------------------
 
 
@@ -235,42 +156,6 @@ def wide(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         if row["run"] != runs[0]:
             line[f"{row['name']} vs control"] = ratio_words(row, measure)
     return list(table.values())
-
-
-def figure_words(value: float | None, measure: Measure, origin: str = "") -> str:
-    """Without its unit, which stands with the figure's name: ``45.3``"""
-    if measure.unit == "%":
-        text = UNKNOWN if value is None else hundredths(value)
-    elif measure.unit or measure.whole:
-        text = number(value)
-    else:
-        text = whole(value)
-    return text + (" (hypothetical)" if origin == "hypothetical" else "")
-
-
-def speed_columns(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a row with the ratio of a time, the same as speed, and in words."""
-    parts = {"speed": "ratio", "speed_low": "ratio_high", "speed_high": "ratio_low"}
-    low, high = row.get("ratio_low"), row.get("ratio_high")
-    columns: dict[str, Any] = {name: quotient(1.0, row.get(part)) for name, part in parts.items()}
-    return columns | {"pace": speed(row["ratio"], (low, high) if low and high else None)}
-
-
-def ratio_words(row: Mapping[str, Any], measure: Measure) -> str:
-    """``0.92× (0.90–0.95) ▲``, of times ``4.40× faster (4.34–4.46) ▲``; the ratio over pairs too, where that of whole
-    runs is outside its interval."""
-    ratio, sign = row.get("ratio"), SIGNS[row.get("mark") or ""]
-    low, high, pairs = (row.get(f"ratio_{name}") for name in ("low", "high", "pairs"))
-    words = speed if measure.is_time else times
-    if ratio is None:
-        return sign
-    if measure.is_time and row["mark"] in ("unknown", "same"):
-        return pace_words(ratio, row["mark"])  # "as fast ?" would ask
-    if low is None or high is None or row["mark"] == "same":
-        return f"{words(ratio)} {sign}".strip()
-    text = speed(ratio, (low, high)) if measure.is_time else f"{times(ratio)} ({span(low, high)})"
-    inside = 0.995 * low <= ratio <= 1.005 * high
-    return f"{text}{'' if inside else f', pairs {words(pairs)}'} {sign}".strip()
 
 
 def set_up(entries: Sequence[Entry], names: dict[str, str]) -> list[dict[str, Any]]:
@@ -340,20 +225,6 @@ def cut_notes(store: Store, entries: Sequence[Entry], names: dict[str, str]) -> 
         words = f"Cut blocks of {mass} are counted by the model's mass alone, those of {text} by"
         lines.append(f"{words} what it would have written, which are fewer: `explain {by_mass[0]}`.")
     return lines
-
-
-def size_notes(entries: Sequence[Entry]) -> list[str]:
-    """A ratio of speed is never stated without the size of the model."""
-    models = sorted({model_words(entry) for entry in entries} - {""})
-    sizes = listed([sized(model) for model in models])
-    return [f"Times are of {sizes}: the gain shrinks with model size."] if models else []
-
-
-def pace_words(ratio: float | None, mark: str | None) -> str:
-    """``7.10× faster``, ``slower by 1.20× (within noise)``"""
-    if ratio is None:
-        return "time unknown"
-    return speed(ratio) + ("" if mark in CLEAR else f" ({MARKS.get(mark or '', 'no interval')})")
 
 
 def answer(tables: Tables, options: Options) -> str:

@@ -10,19 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from engine.comparing.differences import against, figure_row, figure_words, ratio_words, speed_columns
 from engine.comparing.measures import BY_NAME, lp_words, model_words
 from engine.comparing.paired import compare_entries
 from engine.figures.words import speed
 from engine.lp_records import NO_LP
-from engine.questions.compare_figures import (
-    SPEED_COLUMNS,
-    against,
-    figure_row,
-    figure_words,
-    ratio_words,
-    speed_columns,
-)
-from engine.questions.question import Chart, Column, Of, Options, Tables, answer_text, rows_table
+from engine.questions.question import SPEED_COLUMNS, Chart, Column, Of, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry
 from engine.store.store import Store
 

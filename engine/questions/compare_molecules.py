@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from engine.comparing.differences import CLEAR, MARKS, mark_of
 from engine.comparing.measures import BY_NAME, SAMPLED, has_samples, run_names
 from engine.comparing.paired import compare_entries, pairs_of, samples_of
 from engine.figures.words import number, percent, points, signed, with_interval
-from engine.questions.compare_figures import CLEAR, MARKS, mark_of
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry
 from engine.store.store import Store

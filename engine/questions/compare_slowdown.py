@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from engine.comparing.differences import size_notes
 from engine.comparing.measures import run_names
 from engine.figures.words import listed, percent, speed, times
-from engine.questions.compare_figures import size_notes
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry, is_profiled
 from engine.store.store import Store

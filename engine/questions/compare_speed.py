@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from engine.comparing.differences import MARKS, against, pace_words, size_notes
 from engine.comparing.measures import BY_NAME, figure, rate, run_name, run_names
 from engine.comparing.paired import compare_entries
 from engine.figures.words import listed, percent, seconds
-from engine.questions.compare_figures import MARKS, against, pace_words, size_notes
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry, is_profiled
 from engine.store.store import Store

@@ -74,6 +74,13 @@ class Column:
     is_hidden: bool = False  # in files alone
 
 
+SPEED_COLUMNS = {
+    "speed": Column("times faster", "×", "The control's time over the test's: below 1 the test is slower"),
+    "pace": Column("test against control", help="With its 95 % bootstrap interval over molecules"),
+    **dict.fromkeys(("speed_low", "speed_high"), Column(is_hidden=True)),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Chart:
     """A table's rows as marks. A table that is absent or empty draws nothing.

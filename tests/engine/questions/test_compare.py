@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.comparing.differences import mark_of, ratio_words
 from engine.comparing.measures import BY_NAME, figure, rate, stated
 from engine.comparing.paired import Compared
 from engine.figures.statistics import Interval, wilson
 from engine.questions import KEYS, PAGES, QuestionError, ask, question_of
-from engine.questions.compare_figures import cut_notes, mark_of, ratio_words
+from engine.questions.compare_figures import cut_notes
 from engine.questions.question import NeedsWork, answer_lines
 from engine.store.entries import Entry
 from engine.store.files import Files
