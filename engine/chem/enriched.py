@@ -255,21 +255,29 @@ def why_not_a_triple(content: str) -> str | None:
 
 _SERIALIZATION = "[SERIALIZATION]"
 _BARE_BLOCK = re.compile(rf"(?P<none>{NO_ATOM})|({BARE_ATOM})([0-9]*)(;?)", re.DOTALL)
-_IN_BRACKETS = re.compile(r"<([0-9]+),([0-9]+),([0-9]+)>")
+_BLOCK_IN_BRACKETS = re.compile(rf"(?P<none>{NO_ATOM})|({BARE_ATOM})<([^<>\[\]]*)>", re.DOTALL)
 
 
 def as_decimals(text: str, form: NumberFormat, reader: ReaderName = "strict", *, keep: bool = False) -> str:
     """Binned text with the middles of its bins in their place, as every reader takes it; any other text as it is.
 
     Of bare bins the strict reader wants three numbers and ``;`` behind each atom. The group's drops every ``;`` and
-    takes so many digits behind a descriptor; what is left of them are ring digits. Without so many it stops. ``keep``:
-    what it refuses becomes ``<128130>``, which no reader of decimals takes, and is no error.
+    takes so many digits behind a descriptor; what is left of them are ring digits. Without so many it stops. Of bins in
+    brackets both want three numbers. ``keep``: what is refused becomes ``<128130>``, which no reader of decimals takes,
+    and is no error.
     """
     if not isinstance(form, BinFormat):
         return text
-    if not form.is_bare:
-        return _IN_BRACKETS.sub(lambda block: _middles(block.groups(), form), text)
     atoms = count()
+
+    def in_brackets(match: re.Match[str]) -> str:
+        if match["none"] is not None:
+            return match["none"]
+        _, descriptor, content = match.groups()
+        atom = next(atoms)
+        if keep and not _are_bins(content.split(","), form):
+            return f"{descriptor}<{content.replace(',', '')}>"
+        return descriptor + _middles(content.split(","), form, atom)
 
     def decimals(match: re.Match[str]) -> str:
         if (other := match["none"]) is not None:
@@ -277,7 +285,7 @@ def as_decimals(text: str, form: NumberFormat, reader: ReaderName = "strict", *,
         _, descriptor, digits, semicolon = match.groups()
         atom, most = next(atoms), 3 * form.digits
         is_whole = bool(semicolon and len(digits) == most) if reader == "strict" else len(digits) >= most
-        if keep and (not is_whole or None in map(form.index_of, _cut(digits[:most], form.digits))):
+        if keep and not (is_whole and _are_bins(_cut(digits[:most], form.digits), form)):
             return f"{descriptor}<{digits}>"
         if not is_whole:
             wanted = f"{most} digits{' and a semicolon' if reader == 'strict' else ''}"
@@ -286,6 +294,8 @@ def as_decimals(text: str, form: NumberFormat, reader: ReaderName = "strict", *,
             )
         return descriptor + _middles(_cut(digits[:most], form.digits), form, atom) + digits[most:]
 
+    if not form.is_bare:
+        return _BLOCK_IN_BRACKETS.sub(in_brackets, text)
     given = text if reader == "strict" else text.replace(";", "")
     return _BARE_BLOCK.sub(decimals, given)
 
@@ -294,9 +304,13 @@ def _cut(digits: str, width: int) -> list[str]:
     return [digits[start : start + width] for start in range(0, len(digits), width)]
 
 
+def _are_bins(numbers: Sequence[str], form: BinFormat) -> bool:
+    return len(numbers) == 3 and None not in map(form.index_of, numbers)
+
+
 def _middles(numbers: Sequence[str], form: BinFormat, atom: int | None = None) -> str:
     values = [form.value_ang(number) for number in numbers]
-    if None in values:
+    if not _are_bins(numbers, form):
         raise EnrichedError(f"a number is not one of {form.words}", block=atom, text=form.write(numbers))
     return f"<{','.join(format_number(round(value or 0.0, 9), WIDEST) for value in values)}>"
 
@@ -335,11 +349,14 @@ def split_as_group(answer: str, form: NumberFormat = FIXED4) -> tuple[str, list[
     return smiles, contents
 
 
-def why_not_taken(content: str) -> str | None:
-    """The error with which the group's decoder refuses a block's content; None where it takes it."""
+def why_not_taken(content: str, form: NumberFormat = FIXED4) -> str | None:
+    """The error with which the group's decoder refuses a block's content; None where it takes it. Of bins in brackets
+    only three numbers of bins are taken: how it reads others is not known."""
     parts = content.split(",")
     if len(parts) != 3:
         return BAD_TRIPLET
+    if isinstance(form, BinFormat):
+        return None if _are_bins(parts, form) else BAD_FLOAT
     return None if all(_FLOAT.search(part) for part in parts) else BAD_FLOAT
 
 
@@ -351,12 +368,13 @@ def numbers_taken(content: str, block: int | None = None) -> Triple:
     return x, y, z
 
 
-def misread_ang(content: str, stated: Sequence[float | None]) -> float | None:
-    """How far the decoder puts the atom of this block from ``stated``, the numbers that it states; None if it does not.
+def misread_ang(content: str, stated: Sequence[float | None], form: NumberFormat = FIXED4) -> float | None:
+    """How far the decoder puts the atom of this block from ``stated``, the numbers that it states; None if it does not,
+    or if the numbers are those of bins.
 
     Where not all three can be told: NaN if the decoder took a part for a number that is none.
     """
-    if why_not_taken(content) is not None:
+    if isinstance(form, BinFormat) or why_not_taken(content) is not None:
         return None
     numbers = [number for number in stated if number is not None]
     if len(numbers) < len(stated):

@@ -17,8 +17,9 @@ from engine.chem.enriched import numbers_taken, why_not_taken
 from engine.figures.words import fixed, listed, percent
 from engine.inspection.faults import faults
 from engine.inspection.sample import BlockEstimate
+from engine.records import NumberFormat
 from engine.text.align import AlignedToken, Alignment
-from engine.text.blocks import CUT_KINDS, missing_axes
+from engine.text.blocks import CUT_KINDS, READ_FORMAT, missing_axes
 
 Row = Mapping[str, Any]
 Damage = Literal["", "junk", "cut", "wrong", "redrawn", "missing", "outside", "unlikely"]
@@ -77,6 +78,7 @@ def atom_rows(
     wrong: Mapping[Key, str] = {},
     redrawn: Mapping[int, str] = {},
     *,
+    form: NumberFormat = READ_FORMAT,
     is_open: bool = False,
     only: int = 0,
 ) -> list[AtomRow]:
@@ -91,7 +93,7 @@ def atom_rows(
         atom = block["atom"] if block["atom"] is not None and block["atom"] >= 0 else None
         notes = (wrong.get((_conformer(block), -1 if atom is None else atom), ""), redrawn.get(block["block"], ""))
         name, estimate = _name(atom, elements, _conformer(block) * several), estimates.get(block["block"])
-        return _row(atom, name, columns, tokens, block, steps, estimate, *notes, is_position=is_position)
+        return _row(atom, name, columns, tokens, block, steps, estimate, *notes, form, is_position=is_position)
 
     if alignment is None:
         return [row_of(block, (), ()) for block in blocks]
@@ -185,11 +187,12 @@ def _row(
     estimate: BlockEstimate | None,
     wrong: str,
     redrawn: str,
+    form: NumberFormat,
     *,
     is_position: bool,
 ) -> AtomRow:
     damage = _damage_of(block)
-    off, is_estimate = _off_ang(block, damage, estimate)
+    off, is_estimate = _off_ang(block, damage, estimate, form)
     words = [_junk_words(name, block, tokens, steps)] if damage == "junk" else []
     if CUT_KINDS.intersection(block["kinds"] or ()):
         words.append(f"{name}: {_cut_words(block, block['template_free'] if is_position else None, estimate)}")
@@ -198,7 +201,7 @@ def _row(
     if of_bins := _words_of_bins(name, block, damage):
         words.append(of_bins)
     elif words:
-        words[-1] += _off_words(block, damage, off, is_estimate=is_estimate)
+        words[-1] += _off_words(block, damage, off, form, is_estimate=is_estimate)
     if wrong or redrawn:
         words.append(f"{name}: {wrong or redrawn}.")
         damage = damage or ("wrong" if wrong else "redrawn")
@@ -226,9 +229,11 @@ def _words_of_bins(name: str, block: Row, damage: Damage) -> str:
     return f"{name}: {listed([OF_BINS[kind] for kind in kinds])}{reader}."
 
 
-def _off_ang(block: Row, damage: Damage, estimate: BlockEstimate | None) -> tuple[float | None, bool]:
+def _off_ang(
+    block: Row, damage: Damage, estimate: BlockEstimate | None, form: NumberFormat
+) -> tuple[float | None, bool]:
     """The larger of what the group's reader misreads and what a cut took, and whether it is the latter, an estimate."""
-    off = _misread_ang(block) if damage == "junk" else None
+    off = _misread_ang(block, form) if damage == "junk" else None
     if estimate is None or not CUT_KINDS.intersection(block["kinds"] or ()):
         return off, False
     is_larger = (estimate.displacement_ang or 0.0) >= (off or 0.0)
@@ -240,21 +245,21 @@ def _damage_of(block: Row) -> Damage:
     return first or ("missing" if {"missing_z", *OF_BINS}.intersection(block["kinds"] or ()) else "")
 
 
-def _misread_ang(block: Row) -> float | None:
+def _misread_ang(block: Row, form: NumberFormat) -> float | None:
     """Between what the block states and what the group's reader takes; None where it takes nothing."""
     stated = [block[axis] for axis in "xyz"]
-    if None in stated or why_not_taken(block["text"] or ""):
+    if None in stated or why_not_taken(block["text"] or "", form):
         return None
     return math.dist(tuple(map(float, numbers_taken(block["text"]))), stated)
 
 
-def _off_words(block: Row, damage: Damage, off: float | None, *, is_estimate: bool) -> str:
+def _off_words(block: Row, damage: Damage, off: float | None, form: NumberFormat, *, is_estimate: bool) -> str:
     """How a sentence ends: how far the atom is off and by whose reading, or that no reader takes the block."""
     if is_estimate and off == 0:
         return "."
     if off is not None:
         return f": ≈ {angstrom(off)} off." if is_estimate else f": {angstrom(off)} off by the group's reader."
-    if why_not_taken(block["text"] or ""):
+    if why_not_taken(block["text"] or "", form):
         return ", which no reader takes." if damage == "junk" else "; no reader takes it."
     return ", but the group's reader takes three numbers." if damage == "junk" else "."
 

@@ -29,7 +29,7 @@ from engine.chem.structure_files import to_sdf
 from engine.errors import DriftscopeError
 from engine.inspection.memo import computed_once
 from engine.records import Molecule, NumberFormat, ReaderName
-from engine.store.entries import Entry, model_name
+from engine.store.entries import Entry, model_name, number_format_of
 from engine.store.generations import conformer_texts
 from engine.store.schema import BLOCKS
 from engine.store.store import Store
@@ -43,6 +43,8 @@ PROPERTIES = (
     "run_id sample_id smiles passed decodes clean usable stereo_right geometry_right strain_kcal bad_blocks cut_blocks "
     "rmsd_ang"
 ).split()
+OF_EACH = {"passed": "passed_each", "clean": "clean_each", "usable": "usable_each", "rmsd_ang": "rmsd_each"}
+_OF_ALL = {"run_id", "sample_id", "smiles"}
 PICKLE_PROTOCOL = 4
 _DAMAGED = "SELECT text, x, y, z FROM blocks WHERE run_id = $run AND NOT list_contains($sound, kinds[1]) ORDER BY ALL"
 
@@ -87,7 +89,7 @@ def group_conformer_of(sample: Row, blocks: Sequence[Row], form: NumberFormat = 
     misread = {
         index: ang
         for index, row in enumerate(blocks)
-        if (ang := misread_ang(row["text"] or "", (row["x"], row["y"], row["z"]))) is not None
+        if (ang := misread_ang(row["text"] or "", (row["x"], row["y"], row["z"]), form)) is not None
     }
     finite = {index: ang for index, ang in misread.items() if math.isfinite(ang)}
     farthest = max(finite, key=finite.__getitem__, default=None)
@@ -125,7 +127,7 @@ def conformers_of(
     """A run's named molecules and their properties, by sample, and where an answer has several conformers each of them,
     named ``sample/conformer``; texts that the reader refuses are left out."""
     rows = store.rows(
-        f"""SELECT text, {", ".join(PROPERTIES)} FROM samples
+        f"""SELECT text, {", ".join((*PROPERTIES, *OF_EACH.values()))} FROM samples
         WHERE run_id = $run AND ($ids IS NULL OR list_contains($ids, sample_id)) ORDER BY sample_id""",
         {"run": run_id, "ids": sample_ids},
     )
@@ -134,8 +136,20 @@ def conformers_of(
         if not isinstance(mol, str):
             number = f"/{row['conformer']}" if row["conformer"] else ""
             mols.append((f"{run_id} #{row['sample_id']}{number}", mol))
-            properties.append({name: row[name] for name in ("conformer", *PROPERTIES) if row[name] is not None})
+            properties.append(properties_of(row, row["conformer"]))
     return mols, properties
+
+
+def properties_of(sample: Row, conformer: int | None) -> dict[str, Any]:
+    """What a file says of a conformer. ``conformer`` is its number where its answer has several: then what is only
+    known of the whole answer is left out."""
+    if conformer is None:
+        return {name: sample[name] for name in PROPERTIES if sample.get(name) is not None}
+    of_it = {name: sample[name] for name in PROPERTIES if name in _OF_ALL}
+    for name, column in OF_EACH.items():
+        each = sample.get(column) or ()
+        of_it[name] = each[conformer - 1] if conformer <= len(each) else None
+    return {"conformer": conformer} | {name: value for name, value in of_it.items() if value is not None}
 
 
 def difference_columns(mols: Sequence[Chem.Mol]) -> dict[str, float]:
@@ -207,7 +221,8 @@ def misread_of(store: Store, entry: Entry) -> dict[str, Any]:
     """Blocks that the group's reader misreads without an error, counted in the stored ones, so of runs of any schema
     version. ``most_ang`` is null, and the ``text`` of that block empty, where no misread block states three numbers."""
     blocks = store.table(_DAMAGED, {"run": entry.id, "sound": sorted(SOUND)}, of=[entry.id]).to_pylist()
-    far = [(misread_ang(block["text"], (block["x"], block["y"], block["z"])), block["text"]) for block in blocks]
+    form = number_format_of(entry) or READ_FORMAT
+    far = [(misread_ang(block["text"], (block["x"], block["y"], block["z"]), form), block["text"]) for block in blocks]
     misread = [(ang, text) for ang, text in far if ang is not None]
     most_ang, text = max((block for block in misread if math.isfinite(block[0])), default=(None, ""))
     return {

@@ -22,7 +22,7 @@ from engine.chem.enriched import misread_ang
 from engine.chem.verdict import GRAPH
 from engine.inspection.axes import AXES, axis_drifts
 from engine.inspection.memo import computed_once
-from engine.inspection.runs import RunFacts, runs_with_samples
+from engine.inspection.runs import RunFacts, number_format, runs_with_samples
 from engine.store.store import Store
 from engine.store.views import WALL_PART_S
 from engine.text.blocks import SOUND, displacement_ang
@@ -165,9 +165,10 @@ def _keys(table: pa.Table) -> Iterator[tuple[str, int]]:
 @computed_once(MOST_KEPT)
 def _whole_table(store: Store, *runs: RunFacts) -> pa.Table:
     ids = [run.run_id for run in runs]
+    forms = {run.run_id: number_format(run) for run in runs}
     lost: dict[tuple[str, int], float] = {}  # angstrom by run and sample
     for row in store.table(_LOST, {"runs": ids, "sound": sorted(SOUND)}, of=ids).to_pylist():
-        misread = misread_ang(row["text"], (row["x"], row["y"], row["z"]))
+        misread = misread_ang(row["text"], (row["x"], row["y"], row["z"]), forms[row["run_id"]])
         cut = displacement_ang(row["text"], row["continued_text"]) if row["continued_text"] else None
         finite = [ang for ang in (misread, cut) if ang is not None and math.isfinite(ang)]
         if finite:  # a block may be off to the group's reader, and by its cut: by an estimate

@@ -83,7 +83,7 @@ def recount_run(store: Store, run_id: str, continued: Mapping[tuple[int, int], s
         columns, again = _of_file(entry, run, stored)
     else:
         again = _of_ids(run, stored)
-    tables, sums = _written(entry.id, again)
+    tables, sums = _written(run, again)
     known = [name for name in COUNTS if name in sums or entry.row.get(name) is not None]
     columns |= {name: sums.get(name) for name in known} | {"counted_by": RULES}
     if entry.row.get("judged"):
@@ -108,15 +108,15 @@ def _is_as_stored(table: pa.Table, stored: pa.Table) -> bool:
     return is_null and bool(table.drop_columns(list(newer)).equals(stored))
 
 
-def _written(run_id: str, again: Counted) -> tuple[dict[str, pa.Table], dict[str, float]]:
+def _written(run: RunFacts, again: Counted) -> tuple[dict[str, pa.Table], dict[str, float]]:
     """The tables, and what they add up to."""
     parts: dict[str, list[pa.Table]] = {SAMPLES.name: [], BLOCKS.name: []}
     sums: list[dict[str, float]] = []
     while group := list(islice(again, GROUP)):
         samples, blocks = [sample for sample, _ in group], [block for _, of_sample in group for block in of_sample]
-        for name, table in tables_of(run_id, samples, blocks).items():
+        for name, table in tables_of(run.run_id, samples, blocks).items():
             parts[name].append(table)
-        sums.append(sums_of(samples, blocks))
+        sums.append(sums_of(samples, blocks, number_format(run)))
     return {name: pa.concat_tables(of_name) for name, of_name in parts.items()}, added(sums)
 
 

@@ -361,7 +361,7 @@ class GroupWork:
         if thrown:
             tables[TRIES.name] = sample_rows.tries_table(self.run_id, thrown)
         counters = generation.counters
-        sums = sample_rows.sums_of(stored, blocks)
+        sums = sample_rows.sums_of(stored, blocks, generation.form)
         sums["conformers_asked"] = len(stored) * generation.plan.conformers
         sums |= {name: getattr(counters, name) for name in COUNTERS}
         sums["chars_raw"] = sum(len(sample.raw_text) for sample in self.judged)

@@ -16,12 +16,12 @@ import pyarrow as pa
 from engine.chem.enriched import misread_ang
 from engine.decode.samples import Guarding, Sample, ThrownTry
 from engine.decode.steps import Diagnosis, Shaping
-from engine.records import Block, Check, MoleculeVerdict
+from engine.records import Block, Check, MoleculeVerdict, NumberFormat
 from engine.store.columns import Table
 from engine.store.reports import BEFORE
 from engine.store.schema import BLOCKS, SAMPLES, STEPS, TRIES
 from engine.text.align import AlignedToken
-from engine.text.blocks import SOUND, has_letter, has_nonnumeric
+from engine.text.blocks import READ_FORMAT, SOUND, has_letter, has_nonnumeric
 
 _MEANS = (("rmsd_ang", "rmsd_sum_ang", "rmsd_samples"), ("strain_kcal", "strain_sum_kcal", "strain_samples"))
 MOST_MEASURED = 1e15
@@ -98,11 +98,10 @@ def tries_table(run_id: str, tries: Iterable[tuple[int, int, ThrownTry, str]]) -
     return TRIES.rows(rows)
 
 
-def sums_of(samples: Sequence[Row], blocks: Sequence[Row]) -> dict[str, float]:
+def sums_of(samples: Sequence[Row], blocks: Sequence[Row], form: NumberFormat = READ_FORMAT) -> dict[str, float]:
     """What rows add up to, by column of ``runs``, and the largest figure of those of which a run has that."""
-    # A sound block is read as it is; one of bins is not for the group's reader.
-    damaged = (block for block in blocks if not SOUND.issuperset(block["kinds"]))
-    distances = (misread_ang(block["text"], (block["x"], block["y"], block["z"])) for block in damaged)
+    damaged = (block for block in blocks if not SOUND.issuperset(block["kinds"]))  # a sound block is read as it is
+    distances = (misread_ang(block["text"], (block["x"], block["y"], block["z"]), form) for block in damaged)
     misread = [ang for ang in distances if ang is not None]
     chars = sum(len(row["text"]) for row in samples)
     sums: dict[str, float] = {

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.chem.structure_files import to_sdf
-from engine.inspection.conformers import PROPERTIES, conformers_of, why_no_conformers
+from engine.inspection.conformers import conformers_of, properties_of, why_no_conformers
 from engine.inspection.sample import Inspected
 from engine.records import ReaderName
 from engine.store.schema import STEPS
@@ -48,14 +48,15 @@ def sdf_of_one(inspection: Inspected, *, by_group: bool = False) -> str:
     mol = inspection.conformer if group is None else group.mol
     if mol is None:
         return ""
-    properties = {name: sample[name] for name in PROPERTIES if sample.get(name) is not None}
+    several = len(inspection.shapes) > 1
+    properties = properties_of(sample, inspection.number if several else None)
     if group is not None:
         properties |= {"reader": "group", "misread_blocks": len(group.misread)}
         if group.farthest is not None:
             properties["misread_most_ang"] = group.misread[group.farthest]
     elif inspection.why_no_conformer:
         properties["incomplete"] = inspection.why_no_conformer
-    number = f"/{inspection.number}" if len(inspection.shapes) > 1 else ""
+    number = f"/{inspection.number}" if several else ""
     return to_sdf([(f"{inspection.run.run_id} #{sample['sample_id']}{number}", mol)], [properties])
 
 

@@ -28,7 +28,7 @@ from engine.inspection.faults import (
     verdict,
     wrong_places,
 )
-from engine.inspection.runs import runs_with_samples
+from engine.inspection.runs import number_format, runs_with_samples
 from engine.inspection.sample import BlockEstimate, Inspected
 from engine.inspection.struck import struck_of
 from engine.inspection.tries import checks_by_block, redrawn_words
@@ -352,6 +352,7 @@ def _rows(
         estimates,
         lost_places(inspection, wrong_places(inspection.sample)),
         {block: redrawn_words(checks) for block, checks in tried.items()},
+        form=number_format(inspection.run),
         only=inspection.number if len(inspection.shapes) > 1 else 0,
     )
 

@@ -13,6 +13,7 @@ from engine.figures.queue_words import waiting_words
 from engine.figures.words import capitalised, counted, fixed, percent, signed
 from engine.inspection.atoms import atom_rows, worst_first
 from engine.inspection.faults import wrong_places
+from engine.inspection.runs import number_format
 from engine.inspection.sample import Inspected
 from engine.inspection.struck import struck_of
 from engine.inspection.tries import checks_by_block, redrawn_words
@@ -165,11 +166,12 @@ def atoms(lane: Running, shown: int, seen: Inspected | None = None) -> None:
     struck = struck_so_far(lane.watch, shown)
     if seen is not None:
         stored_atoms(in_view(f"{lane.number}", seen), struck, key=_key(lane), label=f"Lane {lane.number}")
-    elif aligned is not None and text is not None:
+    elif aligned is not None and text is not None and lane.watch.reader is not None:
         elements, is_open = lane.watch.molecule_of(shown).elements, text.answer is None
         tried = checks_by_block((thrown.blocks, thrown.check) for thrown in thrown_texts(lane.watch, shown))
         redrawn = {block: redrawn_words(checks) for block, checks in tried.items()}
-        rows = atom_rows(aligned, elements, list(map(asdict, aligned.blocks)), redrawn=redrawn, is_open=is_open)
+        blocks, form = list(map(asdict, aligned.blocks)), lane.watch.reader.form
+        rows = atom_rows(aligned, elements, blocks, redrawn=redrawn, form=form, is_open=is_open)
         _rows(view_rows(aligned, rows, {}, struck=struck), _key(lane), f"Lane {lane.number}", follow=is_open)
 
 
@@ -180,7 +182,10 @@ def stored_atoms(seen: Inspected, struck: Mapping[int, str] | None = None, *, ke
     redrawn = {block: redrawn_words(checks) for block, checks in tried.items()}
     wrong, elements = wrong_places(seen.sample), seen.molecule.elements
     only = seen.number if len(seen.shapes) > 1 else 0
-    rows = atom_rows(seen.alignment, elements, seen.blocks, seen.steps, seen.estimates, wrong, redrawn, only=only)
+    form = number_format(seen.run)
+    rows = atom_rows(
+        seen.alignment, elements, seen.blocks, seen.steps, seen.estimates, wrong, redrawn, form=form, only=only
+    )
     _rows(view_rows(seen.alignment, worst_first(rows), seen.steps, struck=struck), key, label)
 
 

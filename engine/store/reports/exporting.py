@@ -52,12 +52,12 @@ def export_report(entry: Entry, path: Path) -> None:
 
 
 def report_bytes(entry: Entry) -> bytes:
-    if is_binned(entry):
-        problem = f"{entry.id} has binned texts, and the report format does not say what a bin is"
-        raise FileError(problem, "Give --as generations.pickle or --as sdf")
     try:
         if REPORT_FILES.name in entry.parts:
             return str(entry.read(REPORT_FILES.name)["content"][0]).encode()
+        if is_binned(entry):
+            problem = f"{entry.id} has binned texts, and the report format does not say what a bin is"
+            raise FileError(problem, "Give --as generations.pickle or --as sdf")
         if SAMPLES.name not in entry.parts:
             raise without_samples(entry, "export")
         samples = entry.read(SAMPLES.name, COLUMNS).to_pylist()

@@ -261,7 +261,8 @@ def _write(
             differing += generation == item.main and sample[run.rule[0]] != item.passed
         done += len(item.texts)
         if len(waiting) >= GROUP or done == whole:
-            staging.add(tables_of(staging.id, waiting, blocks), sums=sums_of(waiting, blocks), number=number)
+            sums = sums_of(waiting, blocks, run.numbers)
+            staging.add(tables_of(staging.id, waiting, blocks), sums=sums, number=number)
             waiting, blocks, number = [], [], number + 1
         progress(done, done / whole, samples=whole)
     notes = run.row["notes"]

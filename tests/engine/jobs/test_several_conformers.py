@@ -20,7 +20,7 @@ from engine.comparing.evaluation import EvaluationRequest, evaluate_run
 from engine.comparing.measures import figure
 from engine.comparing.paired import compare_entries
 from engine.decode.generation import Generation
-from engine.inspection.conformers import conformers_of
+from engine.inspection.conformers import conformers_of, write_conformers
 from engine.inspection.judging import judge_run, judge_text
 from engine.inspection.molecules import sample_table
 from engine.inspection.sample import inspect_sample
@@ -29,6 +29,7 @@ from engine.store.files import Files
 from engine.store.generations import import_pool
 from engine.store.reports.importing import import_report
 from engine.store.store import Store
+from pages._drift.files import sdf_of_one
 from pages._drift.scoring import question_of
 from tests.engine.jobs.small_runs import choice, finished, loaded, started
 
@@ -166,6 +167,38 @@ def test_imports_of_texts_and_of_molecules_with_several_count_all(
     judged = judge_run(store, report.id, workers=1)
     assert judged.rates()["usable_of_conformers"] == 1.0
     assert judged.rows[0]["differ_least_ang"] is not None
+
+
+def test_a_file_of_conformers_says_of_each_what_it_is(tmp_path: Path) -> None:
+    """Of RDKit's own three, the second has a letter in a block and the third is squeezed to a fifth."""
+    mol = reference_conformers(parse_smiles("CC(=O)Nc1ccccc1"), 3)
+    mol.GetConformer(2).SetPositions(mol.GetConformer(2).GetPositions() / 5)
+    texts = [encode(mol, conformer=number).text for number in range(3)]
+    texts[1] = re.sub(r"(\d)>", r"\1x>", texts[1], count=1)
+    answer = "".join(f"[CONFORMER]{text}[/CONFORMER]" for text in texts)
+    item = {"decoded_text": f"[SMILES]CC(=O)Nc1ccccc1[/SMILES]{answer}"}
+    (tmp_path / "report.json").write_text(json.dumps({"passes": [item]}), encoding="utf-8")
+    store = Store(Files(tmp_path / "store"))
+    entry = import_report(store, tmp_path / "report.json")
+    judge_run(store, entry.id, workers=1)
+    store, written = store.snapshot(), tmp_path / "out.sdf"
+    assert write_conformers(store, entry.id, written, "group", is_pickle=False) == 3
+    each = [mol.GetPropsAsDict() for mol in Chem.SDMolSupplier(str(written))]
+    assert [(row["conformer"], row["clean"], row["usable"]) for row in each] == [
+        (1, "True", "True"),
+        (2, "False", "False"),
+        (3, "True", "False"),
+    ]
+    assert not any({"decodes", "stereo_right", "geometry_right", "bad_blocks"} & row.keys() for row in each)
+    third = inspect_sample(store, entry.id, 0).of_conformer(3)
+    (shown,) = (mol.GetPropsAsDict() for mol in read_sdf(sdf_of_one(third)))
+    assert shown == each[2]
+
+
+def read_sdf(text: str) -> Chem.SDMolSupplier:
+    mols = Chem.SDMolSupplier()
+    mols.SetData(text)
+    return mols
 
 
 def test_usable_is_said_of_each_conformer_and_of_all() -> None:

@@ -13,14 +13,18 @@ import pytest
 from engine.chem.enriched import as_decimals, decode
 from engine.comparing.evaluation import texts_of
 from engine.errors import FileError
-from engine.inspection.conformers import conformers_of
+from engine.inspection.atoms import atom_rows
+from engine.inspection.conformers import conformers_of, misread_of
 from engine.inspection.judging import judge_run
+from engine.inspection.molecules import sample_table
 from engine.inspection.recount import recount_run
+from engine.inspection.runs import number_format
 from engine.inspection.sample import inspect_sample
 from engine.models.registry import USER_VARIABLE
 from engine.questions import ask
 from engine.records import BinFormat
 from engine.store.entries import number_format_of
+from engine.store.reports.exporting import export_report
 from tests.engine.store.reports.documents import document, file_of, imported, store_in
 from tests.small_models import write_registry
 from tests.support import ROOT
@@ -86,6 +90,32 @@ def test_bins_are_never_guessed(tmp_path: Path) -> None:
         imported(tmp_path, of_bins({"CCO": [old]}))
     entry = imported(tmp_path, of_bins({"CCO": [old]}), bins=BinFormat.in_brackets(0.042, 21))
     assert entry.row["clean"] == 1
+
+
+def test_no_reader_takes_numbers_of_bins_for_angstroms(tmp_path: Path) -> None:
+    """A letter in a block of bins in brackets: its 498 is no coordinate, and no distance to one."""
+    whole = "[C]<0529,0494,0501>[C]<0499,0514,0501>[O]<0473,0493,0501>"
+    damaged = whole.replace("0494", "0494x")
+    entry = imported(tmp_path, of_bins({"CCO": [whole, damaged]}), bins=BinFormat.in_brackets(0.042, 21))
+    store = store_in(tmp_path)
+    assert (entry.row["misread_blocks"], entry.row.get("misread_most_ang")) == (0, None)
+    assert recount_run(store, entry.id).changed == {}
+    assert misread_of(store, entry)["misread"] == 0
+    assert [row["lost_ang"] for row in sample_table(store, [entry.id]).to_pylist()] == [None, None]
+    read = inspect_sample(store, entry.id, 1)
+    assert read.by_group is not None and read.by_group.mol is None and not read.by_group.misread
+    rows = atom_rows(read.alignment, read.molecule.elements, read.blocks, form=number_format(read.run))
+    (row,) = (row for row in rows if row.damage)
+    assert row.atom == 0 and row.off_ang is None and "no reader takes" in row.words
+
+
+@pytest.mark.parametrize("bins", [UNIFORM, BinFormat.in_brackets(0.042, 21)], ids=["bare", "in brackets"])
+def test_an_imported_file_of_bins_comes_out_as_it_was(bins: BinFormat, tmp_path: Path) -> None:
+    texts = BARE if bins.is_bare else {"CCO": ["[C]<0529,0494,0501>[C]<0499,0514,0501>[O]<0473,0493,0501>"]}
+    content = of_bins(texts)
+    entry = imported(tmp_path, content, bins=bins)
+    export_report(entry, tmp_path / "out.json")
+    assert (tmp_path / "out.json").read_bytes() == file_of(tmp_path, content).read_bytes()
 
 
 @pytest.mark.parametrize(
