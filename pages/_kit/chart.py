@@ -7,10 +7,12 @@ alone: series differ by symbol or pattern too.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape, unescape
+from itertools import islice, product
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from engine.errors import one_line
 from engine.figures.words import counted, hundredths, large, number, shortened, significant, times
@@ -50,116 +52,177 @@ def value_words(value: object, column: Column) -> str:
     return f"{number(round(value) if value == round(value) else value)} {column.unit}".rstrip()
 
 
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A small chart of a value of ``split``, or the only one; categories of its y, none where y has numbers."""
+
+    value: Any
+    rows: list[Row]
+    categories: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Rows of a panel that share colour and dash; ``place`` decides its colour, symbol and pattern."""
+
+    name: str
+    place: int
+    rows: list[Row]
+
+
 def figure_of(
     chart: Chart, rows: Sequence[Row], columns: Mapping[str, Column], order: Sequence[str], names: Mapping[str, str]
 ) -> go.Figure:
     """``order`` has the chosen entries' ids, the control first: a run has one colour everywhere on a page."""
     import plotly.graph_objects as go  # half a second, and only pages with charts pay it
-    from plotly.subplots import make_subplots
 
-    colours = palette()
-    # Texts on an axis are escaped here, once: plotly shows a category's own text where a tick has none.
-    rows = [
-        row | {axis: escape(one_line(row[axis])) for axis in (chart.x, chart.y) if isinstance(row[axis], str)}
-        for row in rows
-        if row[chart.x] is not None and row[chart.y] is not None
-    ]
-    panels = list(dict.fromkeys(row[chart.split] for row in rows))[:MOST_PANELS] if chart.split else [None]
-    kinds = list(dict.fromkeys(row[chart.colour] for row in rows))[:MOST_SERIES] if chart.colour else [None]
-    categories = (
-        list(dict.fromkeys(row[chart.y] for row in rows)) if any(isinstance(r[chart.y], str) for r in rows) else []
-    )
+    rows = [with_escaped(chart, row) for row in rows if None not in (row[chart.x], row[chart.y])]
+    panels = panels_of(chart, rows)
     across = chart.across or (1 if chart.kind == "bars" else min(2, len(panels)))
-    down = -(-len(panels) // across)
-    titles = [on_axis(panel) for panel in panels] if chart.split else None
-    is_drift = "all" if chart.colour == "sign" else False  # on one scale
-    empty = make_subplots(
-        rows=down,
-        cols=across,
-        subplot_titles=titles,
-        shared_yaxes=is_drift,
-        shared_xaxes=is_drift or chart.kind == "bars",
-        vertical_spacing=0.25 / down,
-        horizontal_spacing=0.12 if across < 3 else 0.02,
-    )
-    traces, shown = [], set()
-    for index, panel in enumerate(panels):
-        of_panel = [row for row in rows if panel is None or row[chart.split] == panel]
-        axes = {"xaxis": f"x{index + 1 if index else ''}", "yaxis": f"y{index + 1 if index else ''}"}
-        if chart.kind == "heat":
-            traces.append(heat(chart, of_panel, columns) | axes)
-            continue
-        for kind in kinds:
-            series = [row for row in of_panel if not chart.colour or row[chart.colour] == kind]
-            for dashed in (False, True) if chart.dash else (False,):
-                part = [row for row in series if not chart.dash or row[chart.dash] == dashed]
-                if not part:
-                    continue
-                colour_index = order.index(kind) if kind in order else index_of(kind, names, kinds)
-                name = names.get(str(kind), str(kind)) + (" (baseline)" if dashed else "")
-                trace = (bars if chart.kind == "bars" else marks)(chart, part, colour_index)
-                trace |= {
-                    "name": safe(name),
-                    "legendgroup": safe(name),
-                    **axes,
-                    "hovertemplate": "%{hovertext}<extra></extra>",
-                }
-                trace["showlegend"] = bool(chart.colour) and len(kinds) > 1 and name not in shown and not repeats(chart)
-                trace["hovertext"] = ["<br>".join(hover(chart, row, columns, names)) for row in part]
-                trace["customdata"] = [row.get(chart.picks.rpartition(":")[2]) for row in part] if chart.picks else None
-                shown.add(name)
-                traces.append(trace)
-    most_lines = max((on_axis(name).count("<br>") for name in categories), default=0)
-    of_panels = panel_categories(chart, rows, panels)
-    lanes = max(map(len, of_panels), default=1) * (1 + most_lines / 2)
-    legend = 34 if any(trace.get("showlegend") for trace in traces) else 0
-    height = 330 if not categories and not chart.split else (90 + legend + 30 * lanes) * (down if chart.split else 1)
-    height = (
-        70 + legend + (190 if chart.across else 120) * down
-        if chart.kind == "bars" and chart.split
-        else max(height, 150)
-    )
-    figure = go.Figure(traces, empty.layout)
-    top, dragmode = (26 + legend if chart.split or legend else 8, False if chart.picks else "zoom")
+    if chart.kind == "heat":
+        traces = [heat(chart, panel.rows, columns) | axes_of(index) for index, panel in enumerate(panels)]
+    else:
+        traces = series_traces(chart, panels, columns, order, names)
+    legend_px = 34 if any(trace.get("showlegend") for trace in traces) else 0
+    height = height_px(chart, panels, -(-len(panels) // across), legend_px)
+    top = 26 + legend_px if chart.split or legend_px else 8
+    figure = go.Figure(traces, layout_of(chart, panels, across))
     figure.update_layout(
-        template=plotly_template(colours),
+        template=plotly_template(palette()),
         height=height,
         margin={"t": top},
-        dragmode=dragmode,
+        dragmode=False if chart.picks else "zoom",
         barmode="relative",
         bargap=0.25,
     )
-    if titles:  # the legend above them
-        lines = max(title.count("<br>") for title in titles[:across])
+    if chart.split:  # the legend above the titles
+        lines = max(on_axis(panel.value).count("<br>") for panel in panels[:across])
         figure.update_layout(legend_y=1 + (24 + 16 * lines) / (height - top), margin_t=top + 16 * lines)
     figure.update_annotations(font={"size": 12})
-    for axis, column, update in (("x", chart.x, figure.update_xaxes), ("y", chart.y, figure.update_yaxes)):
-        update(**axis_of(chart, axis, column, rows, columns.get(column, Column(column)), categories))
-    for index, kinds in enumerate(of_panels, start=1):
-        figure.update_layout({f"yaxis{index}": {"categoryarray": kinds, **ticks_of(kinds)}})
-    if down > 1 and chart.kind == "bars":  # one scale for all panels, named once
-        above = range(1, (down - 1) * across + 1)
-        figure.update_layout({f"xaxis{index if index > 1 else ''}": {"title": None} for index in above})
-    if chart.across > 1:
-        figure.update_layout({f"yaxis{index + 1}": {"title": None} for index in range(len(panels)) if index % across})
+    figure.update_xaxes(**axis_of(chart, "x", rows, columns.get(chart.x, Column(chart.x))))
+    figure.update_yaxes(**axis_of(chart, "y", rows, columns.get(chart.y, Column(chart.y))))
+    figure.update_layout(panel_axes(chart, panels, across))
     lines_across(chart, figure, rows)
     return figure
 
 
-def panel_categories(chart: Chart, rows: Sequence[Row], panels: Sequence[Any]) -> list[list[str]]:
-    """Of each small chart those of its own rows; none where y has numbers."""
-    if not any(isinstance(row[chart.y], str) for row in rows):
-        return []
-    of_panels = ([row for row in rows if panel is None or row[chart.split] == panel] for panel in panels)
-    return [list(dict.fromkeys(row[chart.y] for row in of_panel)) for of_panel in of_panels]
+def layout_of(chart: Chart, panels: Sequence[Panel], across: int) -> go.Layout:
+    """Plotly's layout of panels in rows of ``across``, with their titles."""
+    from plotly.subplots import make_subplots
+
+    down = -(-len(panels) // across)
+    is_drift = "all" if chart.colour == "sign" else False  # on one scale
+    return make_subplots(
+        rows=down,
+        cols=across,
+        subplot_titles=[on_axis(panel.value) for panel in panels] if chart.split else None,
+        shared_yaxes=is_drift,
+        shared_xaxes=is_drift or chart.kind == "bars",
+        vertical_spacing=0.25 / down,
+        horizontal_spacing=0.12 if across < 3 else 0.02,
+    ).layout
 
 
-def ticks_of(kinds: Sequence[str]) -> dict[str, Any]:
-    return {"tickvals": kinds, "ticktext": [on_axis(kind) for kind in kinds]}
+def panel_axes(chart: Chart, panels: Sequence[Panel], across: int) -> Row:
+    """What is a panel's own: its categories, and no title where another panel's says the same."""
+    first_of_last_row = (len(panels) - 1) // across * across
+    layout: dict[str, Row] = {}
+    for index, panel in enumerate(panels):
+        layout[f"yaxis{index + 1}"] = ticks_of(panel.categories) if panel.categories else {}
+        if chart.across > 1 and index % across:
+            layout[f"yaxis{index + 1}"]["title"] = None
+        if chart.kind == "bars" and index < first_of_last_row:  # one scale for all
+            layout[f"xaxis{index + 1}"] = {"title": None}
+    return layout
 
 
-def index_of(kind: object, names: Mapping[str, str], kinds: Sequence[object]) -> int:
-    return list(names.values()).index(str(kind)) if kind in names.values() else kinds.index(kind)
+def with_escaped(chart: Chart, row: Row) -> Row:
+    """Texts on an axis are escaped here, once: plotly shows a category's own text where a tick has none."""
+    texts = {axis: escape(one_line(row[axis])) for axis in (chart.x, chart.y) if isinstance(row[axis], str)}
+    return row | texts
+
+
+def panels_of(chart: Chart, rows: Sequence[Row]) -> list[Panel]:
+    has_categories = any(isinstance(row[chart.y], str) for row in rows)
+    by_value: dict[Any, list[Row]] = {} if chart.split else {None: []}
+    for row in rows:
+        by_value.setdefault(row[chart.split] if chart.split else None, []).append(row)
+    panels = []
+    for value, of_panel in islice(by_value.items(), MOST_PANELS):
+        categories = list(dict.fromkeys(row[chart.y] for row in of_panel)) if has_categories else []
+        panels.append(Panel(value, of_panel, categories))
+    return panels
+
+
+def series_traces(
+    chart: Chart, panels: Sequence[Panel], columns: Mapping[str, Column], order: Sequence[str], names: Mapping[str, str]
+) -> list[Row]:
+    """Points, lines or bars, a trace for each series of each panel; the legend has a name once."""
+    draw = {"bars": bars, "lines": lines, "points": points}[chart.kind]
+    kinds = list(dict.fromkeys(kind_of(chart, row) for panel in panels for row in panel.rows))[:MOST_SERIES]
+    has_legend = len(kinds) > 1 and not repeats(chart)
+    traces: list[Row] = []
+    in_legend: set[str] = set()
+    for index, panel in enumerate(panels):
+        for series in series_of(chart, panel, kinds, order, names):
+            trace = draw(chart, series.rows, series.place)
+            trace |= axes_of(index)
+            trace["name"] = trace["legendgroup"] = safe(series.name)
+            trace["showlegend"] = has_legend and series.name not in in_legend
+            trace["hovertext"] = ["<br>".join(hover(chart, row, columns, names)) for row in series.rows]
+            trace["hovertemplate"] = "%{hovertext}<extra></extra>"
+            if chart.picks:
+                trace["customdata"] = [row.get(chart.picks.rpartition(":")[2]) for row in series.rows]
+            in_legend.add(series.name)
+            traces.append(trace)
+    return traces
+
+
+def series_of(
+    chart: Chart, panel: Panel, kinds: Sequence[Any], order: Sequence[str], names: Mapping[str, str]
+) -> Iterator[Series]:
+    """Those of a panel that have rows, a dashed one after its solid one."""
+    parts: dict[tuple[Any, bool], list[Row]] = {}
+    for row in panel.rows:
+        is_dashed = bool(chart.dash and row[chart.dash])
+        parts.setdefault((kind_of(chart, row), is_dashed), []).append(row)
+    for kind, is_dashed in product(kinds, (False, True)):
+        if rows := parts.get((kind, is_dashed)):
+            name = names.get(str(kind), str(kind)) + (" (baseline)" if is_dashed else "")
+            yield Series(name, place_of(kind, kinds, order, names), rows)
+
+
+def kind_of(chart: Chart, row: Row) -> Any:
+    return row[chart.colour] if chart.colour else None
+
+
+def place_of(kind: Any, kinds: Sequence[Any], order: Sequence[str], names: Mapping[str, str]) -> int:
+    """An entry's place among the chosen ones, by its id or its name; of all else that among what is drawn."""
+    for places in (order, list(names.values())):
+        if kind in places:
+            return places.index(kind)
+    return kinds.index(kind)
+
+
+def axes_of(index: int) -> Row:
+    """Plotly's names for a panel's axes: the first ones have no number."""
+    number = index + 1 if index else ""
+    return {"xaxis": f"x{number}", "yaxis": f"y{number}"}
+
+
+def height_px(chart: Chart, panels: Sequence[Panel], down: int, legend_px: int) -> float:
+    if chart.kind == "bars" and chart.split:
+        return 70 + legend_px + (190 if chart.across else 120) * down
+    categories = [category for panel in panels for category in panel.categories]
+    if not categories and not chart.split:
+        return 330
+    most_breaks = max((on_axis(category).count("<br>") for category in categories), default=0)
+    lanes = max(1, *(len(panel.categories) for panel in panels)) * (1 + most_breaks / 2)
+    return max(150, (90 + legend_px + 30 * lanes) * down)
+
+
+def ticks_of(kinds: Sequence[str]) -> Row:
+    return {"categoryarray": kinds, "tickvals": kinds, "ticktext": [on_axis(kind) for kind in kinds]}
 
 
 def repeats(chart: Chart) -> bool:
@@ -168,68 +231,81 @@ def repeats(chart: Chart) -> bool:
 
 
 def hover(chart: Chart, row: Row, columns: Mapping[str, Column], names: Mapping[str, str]) -> list[str]:
-    shown = chart.hover or tuple(
-        dict.fromkeys(c for c in ("name", chart.split, chart.y, chart.x, chart.low, chart.high) if c)
-    )
+    """A line a column: names as they are, figures after their column's words."""
+    usual = filter(None, ("name", chart.split, chart.y, chart.x, chart.low, chart.high))
     lines = []
-    for name in shown:
-        column = columns.get(name, Column(name))
-        words = (
-            safe(unescape(names.get(str(row.get(name)), str(row.get(name))))) if isinstance(row.get(name), str) else ""
-        )
-        lines.append(words or f"{safe(column.words or name)}: {value_words(row.get(name), column)}")
+    for name in chart.hover or dict.fromkeys(usual):
+        column, value = columns.get(name, Column(name)), row.get(name)
+        words = safe(unescape(names.get(value, value))) if isinstance(value, str) else ""
+        lines.append(words or f"{safe(column.words or name)}: {value_words(value, column)}")
     return lines
 
 
-def axis_of(
-    chart: Chart, axis: str, name: str, rows: Sequence[Row], column: Column, categories: Sequence[str]
-) -> dict[str, Any]:
+def axis_of(chart: Chart, axis: Literal["x", "y"], rows: Sequence[Row], column: Column) -> Row:
+    """Plotly's layout of all panels' axes; categories of y are each panel's own."""
+    name = chart.x if axis == "x" else chart.y
     values = [row[name] for row in rows]
-    unit = f" ({column.unit})" if column.unit not in ("", "%", "×") else ""
-    layout: dict[str, Any] = {"title": {"text": safe(f"{column.words or name}{unit}"), "font": {"size": 13}}}
     if any(isinstance(value, str) for value in values):
-        kinds = categories if axis == "y" else list(dict.fromkeys(values))
-        layout = ticks_of(kinds) | {"showgrid": False}
-        layout |= {"categoryorder": "array", "categoryarray": kinds}
-        position = {"autorange": "reversed"} if axis == "y" else {"side": "top"} if chart.kind == "heat" else {}
-        return layout | {"type": "category"} | position
-    if column.unit == "%":
-        ends = [
-            value for row in rows for value in (row[name], row.get(chart.low), row.get(chart.high)) if value is not None
-        ]
-        layout |= {"tickformat": ".0%"} | (
-            {"range": [-0.03, 1.05]} if ends and min(ends) >= 0 and max(ends) > 0.5 else {}
-        )
-    if chart.kind == "bars" and chart.text and axis not in chart.log:  # room for the words at both ends
-        ends = [0.0, *values, *(row[chart.low] for row in rows if chart.low)]
-        room = 0.18 * (max(ends) - min(ends))
-        layout["range"] = [min(ends) - room * (min(ends) < 0), max(ends) + room * (max(ends) > 0)]
+        return category_axis(chart, axis, values)
+    unit = f" ({column.unit})" if column.unit not in ("", "%", "×") else ""
+    layout: Row = {"title": {"text": safe(f"{column.words or name}{unit}"), "font": {"size": 13}}}
     if axis in chart.log:
-        layout |= {
-            "type": "log",
-            "tickvals": LOG_TICKS,
-            "ticktext": [large(tick) if tick >= 1e4 else significant(tick) for tick in LOG_TICKS],
-        }
-        ends = (
-            [v for row in rows for v in (row[name], row.get(chart.low), row.get(chart.high)) if v]
-            if chart.interval == axis
-            else values
-        )
-        positive = [end for end in [*ends, level_of(chart, rows)] if end and end > 0]
-        if positive:
-            low, high = math.log10(min(positive)), math.log10(max(positive))
-            room = max(0.08 * (high - low), 0.12)
-            layout["range"] = [low - room, high + room]
-            if high - low > 3:  # a tick for each power of ten
-                layout |= {
-                    "tickvals": LOG_TICKS[::3],
-                    "ticktext": [large(tick) if tick >= 1e4 else significant(tick) for tick in LOG_TICKS[::3]],
-                }
+        ends = with_ends(chart, name, rows) if chart.interval == axis else values
+        return layout | log_axis([*ends, level_of(chart, rows) or 0.0])
+    if column.unit == "%":
+        layout |= percent_axis(with_ends(chart, name, rows))
+    if chart.kind == "bars" and chart.text:
+        begins = [row[chart.low] for row in rows] if chart.low else []
+        layout["range"] = with_room([0.0, *values, *begins])
     return layout
 
 
+def percent_axis(values: Sequence[float]) -> Row:
+    """Whole from 0 to 1 where some are in the upper half."""
+    is_whole = min(values, default=-1) >= 0 and max(values) > 0.5
+    return {"tickformat": ".0%"} | ({"range": [-0.03, 1.05]} if is_whole else {})
+
+
+def with_room(values: Sequence[float]) -> list[float]:
+    """An axis from the least to the largest, with room for the words at both ends of bars."""
+    least, most = min(values), max(values)
+    room = 0.18 * (most - least)
+    return [least - room if least < 0 else least, most + room if most > 0 else most]
+
+
+def category_axis(chart: Chart, axis: Literal["x", "y"], values: Sequence[str]) -> Row:
+    layout: Row = {"type": "category", "categoryorder": "array", "showgrid": False}
+    if axis == "y":
+        return layout | {"autorange": "reversed"}
+    if chart.kind == "heat":
+        layout["side"] = "top"
+    return layout | ticks_of(list(dict.fromkeys(values)))
+
+
+def with_ends(chart: Chart, name: str, rows: Sequence[Row]) -> list[float]:
+    """A column's values, and the ends of their intervals."""
+    ends = (row.get(column) for row in rows for column in (name, chart.low, chart.high))
+    return [end for end in ends if end is not None]
+
+
+def log_axis(values: Sequence[float]) -> Row:
+    """With ticks at 1, 2 and 5, beyond three powers of ten at 1 alone; what is not positive has no place."""
+    positive = [math.log10(value) for value in values if value > 0]
+    layout: Row = {"type": "log"}
+    ticks = LOG_TICKS
+    if positive:
+        low, high = min(positive), max(positive)
+        room = max(0.08 * (high - low), 0.12)
+        layout["range"] = [low - room, high + room]
+        ticks = LOG_TICKS[::3] if high - low > 3 else LOG_TICKS
+    words = [large(tick) if tick >= 1e4 else significant(tick) for tick in ticks]
+    return layout | {"tickvals": ticks, "ticktext": words}
+
+
 def level_of(chart: Chart, rows: Sequence[Row]) -> float | None:
-    return chart.line_at if not isinstance(chart.line_at, str) else rows[0][chart.line_at] if rows else None
+    if isinstance(chart.line_at, str):
+        return rows[0][chart.line_at] if rows else None
+    return chart.line_at
 
 
 def lines_across(chart: Chart, figure: go.Figure, rows: Sequence[Row]) -> None:
@@ -252,115 +328,129 @@ def colour_of(index: int, chart: Chart) -> str:
     return entry_colour(index if chart.colour in ("run", "name") else index + 1)
 
 
-def marks(chart: Chart, rows: Sequence[Row], index: int) -> Row:
-    """Points or lines, with whiskers from ``low`` to ``high`` where both are known."""
-    colours = palette()
-    colour = colour_of(index, chart)
+def lines(chart: Chart, rows: Sequence[Row], place: int) -> Row:
+    is_dashed = bool(chart.dash and rows[0][chart.dash])
+    colour = palette().muted if is_dashed else colour_of(place, chart)
+    line = {"color": colour, "width": 2, "dash": "dash" if is_dashed else "solid"}
+    return {**scatter(chart, rows), "mode": "lines", "line": line}
+
+
+def points(chart: Chart, rows: Sequence[Row], place: int) -> Row:
+    """With whiskers from ``low`` to ``high``, where these are known."""
+    colours, colour = palette(), colour_of(place, chart)
     faint = [bool(row.get(chart.faint)) for row in rows]
-    is_line = chart.kind == "lines"
-    labels = (
-        ["  " + safe(row.get(chart.text) or "", 30) if row.get(chart.text) else "" for row in rows]
-        if chart.text
-        else []
-    )
-    trace: Row = {
-        "type": "scattergl" if len(rows) >= WEBGL_FROM and not chart.low else "scatter",
-        "x": [row[chart.x] for row in rows],
-        "y": [row[chart.y] for row in rows],
-        "mode": "lines" if is_line else "markers+text" if any(labels) else "markers",
-        "marker": {
-            "color": [colours.muted if f else colour for f in faint],
-            "symbol": SYMBOLS[index % len(SYMBOLS)],
-            "size": [row.get(chart.size) or 9 for row in rows] if chart.size else [7 if f else 11 for f in faint],
-            "opacity": [0.45 if f else 0.85 for f in faint],
-            "line": {"color": colours.background, "width": 1},
-        },
+    sizes = [row.get(chart.size) or 9 for row in rows] if chart.size else [7 if is_faint else 11 for is_faint in faint]
+    trace = scatter(chart, rows)
+    trace["mode"] = "markers"
+    trace["marker"] = {
+        "color": [colours.muted if is_faint else colour for is_faint in faint],
+        "symbol": SYMBOLS[place % len(SYMBOLS)],
+        "size": sizes,
+        "opacity": [0.45 if is_faint else 0.85 for is_faint in faint],
+        "line": {"color": colours.background, "width": 1},
     }
-    if is_line:
-        is_dashed = bool(chart.dash and rows[0][chart.dash])
-        trace["line"] = {
-            "color": colours.muted if is_dashed else colour,
-            "width": 2,
-            "dash": "dash" if is_dashed else "solid",
-        }
-        del trace["marker"]
-    if any(labels):
-        trace |= {
-            "text": labels,
-            "textposition": "top center" if chart.interval == "x" else "middle right",
-            "cliponaxis": False,
-            "textfont": {"size": 12},
-        }
-    if chart.low and not is_line:
-        middle = [row[chart.x if chart.interval == "x" else chart.y] for row in rows]
-        ends: dict[str, list[float]] = {"arrayminus": [], "array": []}
-        for value, row in zip(middle, rows, strict=True):
-            low, high = row.get(chart.low), row.get(chart.high)
-            ends["arrayminus"].append(0 if low is None else max(0.0, value - low))
-            ends["array"].append(0 if high is None else max(0.0, high - value))
-        whisker = {"type": "data", "symmetric": False, "color": colours.muted, "thickness": 1.4, **ends}
-        trace[f"error_{chart.interval}"] = whisker
+    if chart.text:
+        trace |= labels_of(chart, rows)
+    if chart.low:
+        trace[f"error_{chart.interval}"] = whiskers(chart, rows) | {"color": colours.muted, "thickness": 1.4}
     return trace
 
 
-def bars(chart: Chart, rows: Sequence[Row], index: int) -> Row:
+def labels_of(chart: Chart, rows: Sequence[Row]) -> Row:
+    """Texts next to points; nothing where no row has one."""
+    texts = [row.get(chart.text) for row in rows]
+    if not any(texts):
+        return {}
+    return {
+        "mode": "markers+text",
+        "text": [f"  {safe(text, 30)}" if text else "" for text in texts],
+        "textposition": "top center" if chart.interval == "x" else "middle right",
+        "textfont": {"size": 12},
+        "cliponaxis": False,
+    }
+
+
+def scatter(chart: Chart, rows: Sequence[Row]) -> Row:
+    kind = "scattergl" if len(rows) >= WEBGL_FROM and not chart.low else "scatter"
+    return {"type": kind, "x": [row[chart.x] for row in rows], "y": [row[chart.y] for row in rows]}
+
+
+def whiskers(chart: Chart, rows: Sequence[Row]) -> Row:
+    """Down and up from each value; an unknown end has none."""
+    name = chart.x if chart.interval == "x" else chart.y
+    down, up = [], []
+    for row in rows:
+        low, high = row.get(chart.low), row.get(chart.high)
+        down.append(0.0 if low is None else max(0.0, row[name] - low))
+        up.append(0.0 if high is None else max(0.0, high - row[name]))
+    return {"type": "data", "symmetric": False, "arrayminus": down, "array": up}
+
+
+def bars(chart: Chart, rows: Sequence[Row], place: int) -> Row:
     """From ``low`` to x where bars have a begin of their own; else stacked, upright where y is no category."""
     colours = palette()
-    colour, across = colour_of(index, chart), isinstance(rows[0][chart.y], str)
-    shape = PATTERNS[index % len(PATTERNS)]
+    colour, shape = colour_of(place, chart), PATTERNS[place % len(PATTERNS)]
     if chart.colour == "sign":
         purpose, shape = SIGNS[rows[0]["sign"]]
         colour = getattr(colours, purpose)
     pattern = {"shape": shape, "fillmode": "overlay", "fgcolor": colours.background, "size": 6, "solidity": 0.22}
     trace: Row = {
         "type": "bar",
-        "orientation": "h" if across else "v",
+        "orientation": "h" if isinstance(rows[0][chart.y], str) else "v",
         "marker": {"color": colour, "pattern": pattern, "line": {"color": colour, "width": 1}},
-        "x": [row[chart.x] for row in rows],
+        "x": [row[chart.x] - row[chart.low] if chart.low else row[chart.x] for row in rows],
         "y": [row[chart.y] for row in rows],
     }
+    if chart.low:
+        trace["base"] = [row[chart.low] for row in rows]
     if chart.faint:
         trace["marker"]["opacity"] = [FADED if row[chart.faint] else 1 for row in rows]
-    if chart.low:
-        trace |= {"base": [row[chart.low] for row in rows], "x": [row[chart.x] - row[chart.low] for row in rows]}
     if chart.size:
         trace["width"] = [row[chart.size] for row in rows]
     if chart.text:
-        texts = [row.get(chart.text) for row in rows]
-        words = [times(text) if isinstance(text, float) else safe(text or "", 30) for text in texts]
-        trace |= {"text": words, "textposition": "outside", "cliponaxis": False}
+        trace |= {"text": [bar_text(row.get(chart.text)) for row in rows], "textposition": "outside"}
+        trace["cliponaxis"] = False
     return trace
+
+
+def bar_text(value: object) -> str:
+    return times(value) if isinstance(value, float) else safe(value or "", 30)
 
 
 def heat(chart: Chart, rows: Sequence[Row], columns: Mapping[str, Column]) -> Row:
     """Cells with their text; the darker, the larger ``size``."""
     colours = palette()
-    x, y = (list(dict.fromkeys(row[axis] for row in rows)) for axis in (chart.x, chart.y))
-    cells = {(row[chart.y], row[chart.x]): row for row in rows}
-    high = max((row[chart.size] for row in rows), default=1) or 1
-    ends, texts, hovers, values = (colours.surface, colours.accent), [], [], []
-    for line in y:
-        line_cells = [cells.get((line, name)) for name in x]
-        values.append([None if cell is None else cell[chart.size] for cell in line_cells])
-        hovers.append(["" if c is None else "<br>".join(hover(chart, c, columns, {})) for c in line_cells])
-        texts.append(
-            [
-                ""
-                if c is None
-                else f'<span style="color:{ink_on(mixed(*ends, c[chart.size] / high))}">'
-                f"{value_words(c[chart.text], Column())}</span>"
-                for c in line_cells
-            ]
-        )
-    cells_of = {"x": x, "y": y, "z": values, "zmin": 0, "zmax": high, "colorscale": list(enumerate(ends))}
-    words = {
-        "text": texts,
+    scale = (colours.surface, colours.accent)
+    across = list(dict.fromkeys(row[chart.x] for row in rows))
+    down = list(dict.fromkeys(row[chart.y] for row in rows))
+    most = max((row[chart.size] for row in rows), default=1) or 1
+
+    def grid(cell: Callable[[Row], Any], none: Any = "") -> list[list[Any]]:
+        """[down, across]"""
+        cells = {(row[chart.y], row[chart.x]): cell(row) for row in rows}
+        return [[cells.get((y, x), none) for x in across] for y in down]
+
+    def text(row: Row) -> str:
+        ink = ink_on(mixed(*scale, row[chart.size] / most))
+        return f'<span style="color:{ink}">{value_words(row[chart.text], Column())}</span>'
+
+    return {
+        "type": "heatmap",
+        "x": across,
+        "y": down,
+        "z": grid(lambda row: row[chart.size], None),
+        "zmin": 0,
+        "zmax": most,
+        "colorscale": list(enumerate(scale)),
+        "showscale": False,
+        "xgap": 3,
+        "ygap": 3,
+        "text": grid(text),
         "texttemplate": "%{text}",
         "textfont": {"size": 13},
-        "hovertext": hovers,
+        "hovertext": grid(lambda row: "<br>".join(hover(chart, row, columns, {}))),
         "hovertemplate": "%{hovertext}<extra></extra>",
     }
-    return {"type": "heatmap", "showscale": False, "xgap": 3, "ygap": 3, **cells_of, **words}
 
 
 def alt_of(title: str, answer: str, rows: Sequence[Row], chart: Chart) -> str:
