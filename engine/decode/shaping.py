@@ -37,6 +37,8 @@ LITTLE = 1e-3
 """Of the mass: what is not known is not asked for the weight's sake, and counts as right."""
 TIE = 1e-13
 """Of its own mass: by so much a token counts as less likely than an equal one in the column before."""
+LIKELIEST = 100
+"""So many of a row's tokens are asked together first: a round takes as long as to ask some more of them."""
 TOLD = 1e-3
 """Of the mass: a struck token that is less likely is not told of."""
 
@@ -117,16 +119,17 @@ class Shaper:
         return choices
 
     def _settle(self, choices: _Choices) -> None:
-        """Ask until it is known of each row which tokens its filters keep. What it needs is asked alone, then closely;
+        """Ask until it is known of each row which tokens its filters keep. First what it needs and its likeliest ones;
         where that does not settle it all of its tokens, which takes little longer than a few of them."""
-        waiting, asks_all = np.arange(len(choices.index)), False
+        waiting, likeliest = np.arange(len(choices.index)), LIKELIEST
         while True:
             waiting, needed = self._needed(choices, waiting)
             if not len(waiting):
                 break
-            asked = choices.status_in_order(waiting) == UNKNOWN if asks_all else needed
+            asked = choices.status_in_order(waiting) == UNKNOWN
+            asked[:, likeliest:] &= needed[:, likeliest:]
             self.tokens.ask(choices.tokens, *choices.pairs(waiting, asked))
-            asks_all = True
+            likeliest = choices.chances.shape[1]
 
     def _needed(self, choices: _Choices, of: Columns) -> tuple[Columns, Flags]:
         """The rows among ``of`` of which something has to be known before a draw, and what, in falling order [rows, C].

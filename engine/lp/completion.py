@@ -28,6 +28,8 @@ SPREAD_ANG, LOOSE_ANG = 1.5, 0.15
 """How far atoms are thrown about the one that they are bonded to, and about a way that was right before."""
 HAND, TURN, FLAT, PRESSED = 1.2, 0.2, 0.5, (0.05, 1.0)
 """Least volume of a hand in cubic angstrom, and weights of hands, of planes and of the fourth dimension."""
+NORMALS_EVERY = 4
+"""Steps, after which the normal of a plane is sought anew: it turns little in one."""
 MARGIN = 0.6
 """Of a tolerance: so much of it is used while atoms are pulled."""
 
@@ -47,13 +49,31 @@ class _Hands:
     bases: Indices  # [hands]
     others: Indices  # [hands, 3]
     signs: Array  # [hands]
+    moves: Array  # [atoms that move, 3 hands] what the push of an arm does to an atom: 1, -1 at the base
 
     @classmethod
-    def of(cls, goals: Sequence[StereoGoal]) -> _Hands:
+    def of(cls, goals: Sequence[StereoGoal], first: int, count: int) -> _Hands:
         spanned_by = [goal.spanned_by for goal in goals]
-        bases = [atoms[-1] if len(atoms) == 5 else atoms[0] for atoms in spanned_by]
+        bases = np.array([atoms[-1] if len(atoms) == 5 else atoms[0] for atoms in spanned_by], dtype=np.int64)
         others = np.array([atoms[1:4] for atoms in spanned_by], dtype=np.int64).reshape(-1, 3)
-        return cls(np.array(bases, dtype=np.int64), others, np.array([goal.sign for goal in goals]))
+        atoms = np.arange(first, first + count)[:, None]
+        moves = (atoms == others.ravel()).astype(np.float64) - (atoms == np.repeat(bases, 3))
+        return cls(bases, others, np.array([goal.sign for goal in goals]), moves)
+
+
+@dataclass(slots=True, eq=False)
+class _Planes:
+    """Planes of as many atoms each."""
+
+    atoms: Indices  # [planes, atoms]
+    moves: Array  # [atoms that move, planes * atoms] 1 where it is that atom of the plane
+    normals: Array | None = None  # [ways, planes, 3]
+
+    @classmethod
+    def of(cls, planes: Sequence[tuple[int, ...]], first: int, count: int) -> list[_Planes]:
+        alike = [[plane for plane in planes if len(plane) == size] for size in sorted({len(plane) for plane in planes})]
+        moving = np.arange(first, first + count)[:, None]
+        return [cls(np.array(some), (moving == np.array(some).ravel()).astype(np.float64)) for some in alike]
 
 
 class Completion:
@@ -116,8 +136,11 @@ class Completion:
         lower, upper = pulled.lower[rows, : until + 1], pulled.upper[rows, : until + 1]
         fixed = np.concatenate([fixed, np.zeros((len(fixed), 1))], axis=1)
         stands = np.broadcast_to(fixed, (len(points), *fixed.shape))
-        hands = _Hands.of([goal for checks in self.places.checks[rows] for goal in checks.goals if not goal.is_bond])
-        planes = [(*p, c.atom) for c in self.places.checks[rows] for is_ring, p in c.planes if not is_ring]
+        checks, count = self.places.checks[rows], until + 1 - atom
+        hands = _Hands.of([goal for of in checks for goal in of.goals if not goal.is_bond], atom, count)
+        planes = _Planes.of(
+            [(*before, of.atom) for of in checks for is_ring, before in of.planes if not is_ring], atom, count
+        )
         for step in range(steps):
             is_late = step > FLATTENED_FROM * steps
             everything = np.concatenate([stands, points], axis=1)  # [K, n, 4]
@@ -127,10 +150,10 @@ class Completion:
             force = np.einsum("kmn,kmnd->kmd", pull / distances, off)
             force[:, :, 3] -= PRESSED[is_late] * points[:, :, 3]
             if len(hands.bases):
-                _turn(force, everything, hands, atom)
+                force[:, :, :3] += _turned(everything, hands)
             if is_late:
-                for plane in planes:
-                    _flatten(force, everything, plane, atom)
+                for alike in planes:
+                    force[:, :, :3] -= _off_planes(everything, alike, is_new=step % NORMALS_EVERY == 0)
             moment = MOMENTUM[0] * moment + (1 - MOMENTUM[0]) * force
             spread = MOMENTUM[1] * spread + (1 - MOMENTUM[1]) * force**2
             rate = RATE * DECAY ** max(0, step - steps // 2)
@@ -138,18 +161,13 @@ class Completion:
         return points[:, :, :3]
 
 
-def _turn(force: Array, points: Array, hands: _Hands, first: int) -> None:
-    """Push the neighbours of centres to the side of their hand."""
+def _turned(points: Array, hands: _Hands) -> Array:
+    """What pushes the neighbours of centres to the side of their hand: [K, m, 3]."""
     arms = points[:, hands.others, :3] - points[:, hands.bases, None, :3]  # [K, hands, 3 arms, 3]
-    pushes = np.stack([_cross(arms[:, :, n - 2], arms[:, :, n - 1]) for n in range(3)], axis=2)
+    pushes = _cross(arms[:, :, [1, 2, 0]], arms[:, :, [2, 0, 1]])
     volumes = hands.signs * np.einsum("khd,khd->kh", arms[:, :, 0], pushes[:, :, 0])
     pushes *= (TURN * hands.signs * np.maximum(HAND - volumes, 0))[:, :, None, None]
-    for hand, (base, others) in enumerate(zip(hands.bases.tolist(), hands.others.tolist(), strict=True)):
-        for arm, other in enumerate(others):
-            if other >= first:
-                force[:, other - first, :3] += pushes[:, hand, arm]
-        if base >= first:
-            force[:, base - first, :3] -= pushes[:, hand].sum(axis=1)
+    return np.asarray(hands.moves @ pushes.reshape(len(points), -1, 3))
 
 
 def _cross(left: Array, right: Array) -> Array:
@@ -157,11 +175,11 @@ def _cross(left: Array, right: Array) -> Array:
     return np.asarray(left[..., [1, 2, 0]] * right[..., [2, 0, 1]] - left[..., [2, 0, 1]] * right[..., [1, 2, 0]])
 
 
-def _flatten(force: Array, points: Array, atoms: tuple[int, ...], first: int) -> None:
-    group = points[:, list(atoms), :3]
-    centred = group - group.mean(axis=1, keepdims=True)
-    normals = np.linalg.eigh(centred.transpose(0, 2, 1) @ centred)[1][:, :, 0]
-    off = np.einsum("kad,kd->ka", centred, normals)
-    for index, other in enumerate(atoms):
-        if other >= first:
-            force[:, other - first, :3] -= FLAT * off[:, index, None] * normals
+def _off_planes(points: Array, planes: _Planes, *, is_new: bool) -> Array:
+    """What atoms are off their planes, in parts of it: [K, m, 3]. A plane's normal is ``is_new`` or that of before."""
+    group = points[:, planes.atoms, :3]  # [K, planes, atoms, 3]
+    centred = group - group.mean(axis=2, keepdims=True)
+    if is_new or planes.normals is None:
+        planes.normals = np.linalg.eigh(centred.swapaxes(-1, -2) @ centred)[1][..., 0]
+    off = FLAT * (centred @ planes.normals[..., None]) * planes.normals[:, :, None]
+    return np.asarray(planes.moves @ off.reshape(len(points), -1, 3))

@@ -188,8 +188,12 @@ class Atoms:
         self.has_parent, self.has_anchor = np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
         self.bonded = np.array([TOLERANCES[tolerance].bonded for _, _, tolerance in asked])
         self.lengths, self.spans = np.zeros((count, 2)), np.zeros((count, 2))  # to parent and anchor, as bounds say
+        self.alike = np.full(count, NONE)  # the first with the same checks and tolerance; none without hands and planes
+        first: dict[tuple[int, int], int] = {}
         for index, (checks, placed, tolerance) in enumerate(asked):
             before = placed[checks.others]
+            if checks.goals or checks.planes:
+                self.alike[index] = first.setdefault((id(checks), tolerance), index)
             here = slice(len(before))
             self.others[index, here] = before
             self.lower[index, here], self.upper[index, here] = checks.lower[tolerance], checks.upper[tolerance]
@@ -207,7 +211,7 @@ class Atoms:
         """One atom, in many states of the atoms before it [states, atoms, 3]."""
         atoms = cls([(checks, states[0], tolerance)])
         atoms.asked = [(checks, state, tolerance) for state in states]
-        for name in ("lower", "upper", "has_parent", "has_anchor", "bonded", "lengths", "spans"):
+        for name in ("lower", "upper", "has_parent", "has_anchor", "bonded", "lengths", "spans", "alike"):
             setattr(atoms, name, np.repeat(getattr(atoms, name), len(states), axis=0))
         atoms.others = states[:, checks.others]
         atoms.parent = atoms.others.mean(axis=1) if checks.parent == NONE else atoms.others[:, checks.parent]
@@ -240,6 +244,13 @@ class Boxes:
         """One of each atom, all of space."""
         far = np.full(atoms, EVERYWHERE)
         return cls(np.arange(atoms), np.zeros(atoms, dtype=np.int64), np.zeros((atoms, 3)), -far, far)
+
+    @classmethod
+    def at(cls, known: Sequence[float]) -> Boxes:
+        """One, of the first atom, whose last known axis is a point."""
+        last, axes = len(known) - 1, np.zeros((1, 3))
+        axes[0, :last] = known[:last]
+        return cls(np.zeros(1, dtype=np.int64), np.array([last]), axes, np.array(known[-1:]), np.array(known[-1:]))
 
     def only(self, kept: Indices) -> Boxes:
         return Boxes(*(getattr(self, name)[kept] for name in self.__slots__))
@@ -372,20 +383,15 @@ def _room(atoms: Atoms, points: Array, atom: Indices) -> Array:
 
 def _held(atoms: Atoms, points: Array, atom: Indices) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Whether hands, sides and planes are as they should be, and whether there are any: [points] each."""
-    is_held, is_limited = np.ones(len(points), dtype=bool), np.zeros(len(points), dtype=bool)
-    alike: dict[tuple[int, int], list[int]] = {}  # by checks and tolerance
-    for index in np.unique(atom).tolist():
-        checks, _, tolerance = atoms.asked[index]
-        if checks.goals or checks.planes:
-            alike.setdefault((id(checks), tolerance), []).append(index)
-    for (_, tolerance), indices in alike.items():
-        checks = atoms.asked[indices[0]][0]
-        of_these = np.flatnonzero(np.isin(atom, indices))
-        placed = np.stack([atoms.asked[index][1] for index in indices])  # [states, atoms, 3]
-        before = placed[np.searchsorted(indices, atom[of_these])]
-        is_limited[of_these] = True
+    is_held, alike = np.ones(len(points), dtype=bool), atoms.alike[atom]
+    for first in set(alike.tolist()) - {NONE}:
+        of_these = np.flatnonzero(alike == first)
+        checks, _, tolerance = atoms.asked[first]
+        members = np.flatnonzero(atoms.alike == first)
+        placed = np.stack([atoms.asked[index][1] for index in members])  # [states, atoms, 3]
+        before = placed[np.searchsorted(members, atom[of_these])]
         is_held[of_these] = _is_held(checks, before, points[of_these], TOLERANCES[tolerance])
-    return is_held, is_limited
+    return is_held, alike != NONE
 
 
 def _is_held(checks: AtomChecks, placed: Array, points: Array, tolerance: Tolerance) -> NDArray[np.bool_]:

@@ -62,7 +62,7 @@ NEAR_A_WAY = 0.25
 """So near to the place that an atom has in a whole way to go on, another one is taken to leave one too, in angstrom."""
 SLACK_ANG = 0.02
 """Where no token is right: what is wrong by so little more than the least wrong may come too."""
-ALONE = 1e6
+ALONE, OWNERS_APART = 1e6, 1e8
 FAR = 1e4
 """Between the values of two answers that are compared in one call: no number is so large."""
 ROUNDING = 1e-9
@@ -287,16 +287,15 @@ def reached(values: Array, rooms: Array, low: Array, high: Array) -> Flags:
     return np.asarray((last >= 0) & (ends[np.maximum(last, 0)] >= low))
 
 
-@dataclass(slots=True, eq=False)
-class _Box:
-    """A box of one answer, with the columns that it is asked for."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Asked:
+    """Boxes of some answers, and the columns that are asked in each of them."""
 
-    index: int  # of the answer
-    atom: int  # in ``Atoms``
-    known: tuple[float, ...]
-    low: float
-    high: float
-    columns: Columns
+    boxes: Boxes
+    index: Columns  # [boxes] the answer, among the candidates
+    is_next: Flags  # [boxes] of the axis behind the one that is written
+    box: Columns  # [members] in rising order
+    columns: Columns  # [members]
 
 
 def leaves_of(constraint: ExactConstraint, columns: Sequence[int]) -> Leaves | BinLeaves:
@@ -367,57 +366,52 @@ class ShapedTokens:
         self.see(candidates, index, columns)
         is_unknown = candidates.status[index, columns] == UNKNOWN
         index, columns = index[is_unknown], columns[is_unknown]
-        of, starts = np.unique(index, return_index=True)
+        of, atom = np.unique(index, return_inverse=True)
         answers = [candidates.answers[at] for at in of]
         if not answers:
             return
+        is_closing = candidates.action[index, columns] == CLOSES
+        for at in np.unique(index[is_closing]).tolist():
+            closing = columns[is_closing & (index == at)]
+            candidates.status[at, closing] = RIGHT if candidates.answers[at].closes_right() else WRONG
         atoms = Atoms([(answer.checks, answer.placed, answer.tolerance) for answer in answers])
-        boxes: list[_Box] = []
-        for atom, some in enumerate(np.split(columns, starts[1:])):
-            answer, at = answers[atom], int(of[atom])
-            action, known = candidates.action[at, some], answer.prefix.known
-            if (action == CLOSES).any():
-                candidates.status[at, some[action == CLOSES]] = RIGHT if answer.closes_right() else WRONG
-            for kind, before in ((SAME_AXIS, known), (NEXT_AXIS, (*known, answer.prefix.value))):
-                if (of_kind := some[action == kind]).size:
-                    reach = atoms.reach(atom, before)
-                    boxes += _boxes(candidates, at, of_kind, before, atom, reach, self.leaves.merged_ang)
-        if boxes:
-            self._search(candidates, answers, boxes, keeps)
+        asked = _boxes(candidates, atoms, of, atom[~is_closing], columns[~is_closing], self.leaves.merged_ang)
+        if len(asked.columns):
+            self._search(candidates, answers, asked, keeps)
 
     def least_wrong(self, candidates: Candidates, index: int) -> None:
         """Where no token is right: those stay that leave what is wrong by least; all where the bond reaches nothing."""
         answer, columns = candidates.answers[index], np.flatnonzero(candidates.is_legal[index])
         self.see(candidates, np.full_like(columns, index), columns)
-        known, value, action = answer.prefix.known, answer.prefix.value, candidates.action[index, columns]
-        atoms, boxes = Atoms([(answer.checks, answer.placed, answer.tolerance)]), list[_Box]()
-        for kind, before in ((SAME_AXIS, known), (NEXT_AXIS, (*known, value))):
-            if (some := columns[action == kind]).size:
-                boxes += _boxes(candidates, index, some, before, 0, atoms.reach(0, before), merged_ang=0.0)
-        if (action == CLOSES).any():
-            boxes.append(_Box(index, 0, known, value, value, columns[action == CLOSES]))
+        is_closing = candidates.action[index, columns] == CLOSES
+        atoms, open_ = Atoms([(answer.checks, answer.placed, answer.tolerance)]), columns[~is_closing]
+        asked = _boxes(candidates, atoms, np.array([index]), np.zeros_like(open_), open_, merged_ang=0.0)
         off = np.full(len(self.columns), np.inf)
-        if boxes:
-            shortfall = shortfalls(answer.checks, answer.placed, _asked(boxes), CLOSELY)
-            for box, least in zip(boxes, shortfall.tolist(), strict=True):
-                off[box.columns] = np.minimum(off[box.columns], least)
+        np.minimum.at(off, asked.columns, shortfalls(answer.checks, answer.placed, asked.boxes, CLOSELY)[asked.box])
+        if is_closing.any():
+            as_written = Boxes.at((*answer.prefix.known, answer.prefix.value))
+            off[columns[is_closing]] = shortfalls(answer.checks, answer.placed, as_written, CLOSELY)
         is_kept = candidates.is_legal[index] & (off <= off.min() + SLACK_ANG)
         candidates.status[index] = np.where(is_kept, RIGHT, WRONG)
 
-    def _search(
-        self, candidates: Candidates, answers: Sequence[ShapedAnswer], boxes: Sequence[_Box], keeps: bool
-    ) -> None:
-        places, rooms, of = self._right_places(answers, _asked(boxes), CLOSELY)
-        for number in np.unique(of).tolist():
-            box, is_of_box = boxes[number], of == number
-            of_box = places[is_of_box], rooms[is_of_box]
-            answer, axis = candidates.answers[box.index], len(box.known)
-            if keeps and axis == len(answer.prefix.known):
-                answer.keep(*of_box)
-            ends = candidates.low[box.index, box.columns], candidates.high[box.index, box.columns]
-            is_right = reached(of_box[0][:, axis], of_box[1], *ends).any(axis=1)
-            right = box.columns[is_right]
-            candidates.accept(np.full_like(right, box.index), right)
+    def _search(self, candidates: Candidates, answers: Sequence[ShapedAnswer], asked: _Asked, keeps: bool) -> None:
+        places, rooms, of = self._right_places(answers, asked.boxes, CLOSELY)
+        if keeps:
+            kept = np.flatnonzero(~asked.is_next[of])
+            kept = kept[np.argsort(-of[kept], kind="stable")]  # those of the last box first
+            owner = asked.index[of[kept]]
+            for index in np.unique(owner).tolist():
+                some = kept[owner == index]
+                candidates.answers[index].keep(places[some], rooms[some])
+        found, place = np.unique(of, return_inverse=True)
+        is_found = np.isin(asked.box, found)
+        box, columns = asked.box[is_found], asked.columns[is_found]
+        index, far = asked.index[box], FAR * np.searchsorted(found, box)[:, None]
+        low, high = candidates.low[index, columns] + far, candidates.high[index, columns] + far
+        values = places[np.arange(len(places)), asked.boxes.axis[of]] + FAR * place
+        if len(values):
+            is_right = reached(values, rooms, low, high).any(axis=1)
+            candidates.accept(index[is_right], columns[is_right])
 
     def _right_places(self, answers: Sequence[ShapedAnswer], boxes: Boxes, count: int) -> tuple[Array, Array, Columns]:
         """Those within the range of the numbers, which is a wall for bins."""
@@ -428,36 +422,37 @@ class ShapedTokens:
 
 
 def _boxes(
-    candidates: Candidates,
-    answer: int,
-    columns: Columns,
-    known: tuple[float, ...],
-    atom: int,
-    reach: tuple[float, float],
-    merged_ang: float,
-) -> list[_Box]:
-    """The boxes of an answer's columns that the bond to the parent can reach; the others are wrong."""
-    candidates.status[answer, columns] = WRONG  # until a place is found
-    low, high = candidates.low[answer, columns], candidates.high[answer, columns]
-    index, part = np.nonzero((low <= reach[1]) & (high >= reach[0]))
-    low, high, columns = low[index, part], high[index, part], columns[index]
+    candidates: Candidates, atoms: Atoms, answers: Columns, atom: Columns, columns: Columns, merged_ang: float
+) -> _Asked:
+    """The boxes of columns that the bond to the parent can reach; the others are wrong. ``answers`` [atoms], among the
+    candidates; of pairs: the atom and the column, none of which closes a block."""
+    index = answers[atom]
+    candidates.status[index, columns] = WRONG  # until a place is found
+    # One owner an atom and axis: the one that is written, or the next.
+    owners, owner = np.unique(2 * atom + (candidates.action[index, columns] == NEXT_AXIS), return_inverse=True)
+    known, axis = np.zeros((len(owners), 3)), np.zeros(len(owners), dtype=np.int64)
+    reach = np.zeros((len(owners), 2))
+    for place, (of, is_next) in enumerate(zip(*np.divmod(owners, 2), strict=True)):
+        prefix = candidates.answers[answers[of]].prefix
+        before = (*prefix.known, prefix.value) if is_next else prefix.known
+        known[place, : len(before)], axis[place] = before, len(before)
+        reach[place] = atoms.reach(int(of), before)
+    low, high = candidates.low[index, columns], candidates.high[index, columns]  # [pairs, N]
+    pair, part = np.nonzero((low <= reach[owner, 1:]) & (high >= reach[owner, :1]))
+    low, high = low[pair, part], high[pair, part]
     # Short intervals that begin in the same stretch are asked together, others alone.
-    is_short = high - low < merged_ang
-    stretch = np.where(is_short, np.floor(low / STRETCH_ANG), ALONE + np.arange(len(low)))
-    together = [np.flatnonzero(stretch == value) for value in np.unique(stretch)]
-    return [
-        _Box(answer, atom, known, float(low[some].min()), float(high[some].max()), columns[some]) for some in together
-    ]
-
-
-def _asked(boxes: Sequence[_Box]) -> Boxes:
-    return Boxes(
-        np.array([box.atom for box in boxes]),
-        np.array([len(box.known) for box in boxes]),
-        np.array([(*box.known, 0.0, 0.0, 0.0)[:3] for box in boxes]),
-        np.array([box.low for box in boxes]) - ROUNDING,
-        np.array([box.high for box in boxes]) + ROUNDING,
+    stretch = np.where(high - low < merged_ang, np.floor(low / STRETCH_ANG), ALONE + np.arange(len(low)))
+    first, box = np.unique(owner[pair] * OWNERS_APART + stretch, return_index=True, return_inverse=True)[1:]
+    order, owner = np.argsort(box, kind="stable"), owner[pair][first]  # now of the boxes
+    ends = np.searchsorted(box[order], np.arange(len(first)))
+    boxes = Boxes(
+        owners[owner] // 2,
+        axis[owner],
+        known[owner],
+        np.minimum.reduceat(low[order], ends) - ROUNDING if len(ends) else low,
+        np.maximum.reduceat(high[order], ends) + ROUNDING if len(ends) else high,
     )
+    return _Asked(boxes, answers[boxes.atom], owners[owner] % 2 > 0, box[order], columns[pair][order])
 
 
 def _right_places(answers: Sequence[ShapedAnswer], boxes: Boxes, count: int) -> tuple[Array, Array, Columns]:
