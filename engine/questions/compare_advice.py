@@ -17,10 +17,10 @@ import math
 import re
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 
@@ -99,8 +99,102 @@ QUOTIENTS = {  # one sum over another; times first
     "rmsd_ang": ("rmsd", "rmsd_known"),
 }
 COUNTS = ("answers", "passed", "clean", "decodes", "judged", "usable")
+SAME_WORK = ("molecules", "samples", "generations", "seed", "tokens", "blocks")
+MOST_REPEATS = 16
+BY_BLOCK = {
+    "blocks": "blocks",
+    "letters": "junk_letters_share",
+    "nonnumeric": "junk_nonnumeric_share",
+    "cut": "cut_share",
+}
 Row = dict[str, Any]
-"""Of an LP, by the keys of ``advise --json``; an Interval stays one."""
+Fit = Literal["yes", "no", "open"]
+Verdict = Literal["too little", "none fits", "tie", "one"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measured:
+    """What an LP's run says of the molecules that all LPs were asked."""
+
+    lp: str
+    entry: Entry  # the run that is read
+    walls_s: Array  # its own, then those of runs of the same work
+    counts: Row  # of COUNTS
+    figures: Row  # Intervals of QUOTIENTS and RATES; infinite seconds: no such answer
+    drawn: Mapping[str, Array]  # [draws] of QUOTIENTS; empty where few molecules are shared
+    rmsd_answers: int
+    lp_cost: str
+    time_ratio: Interval | None = None  # to the run without an LP
+    rmsd_ratio: Interval | None = None
+
+    @property
+    def clock_spread(self) -> float | None:
+        return float(self.walls_s.max() / self.walls_s.min()) if len(self.walls_s) > 1 else None
+
+    @property
+    def thrown_share(self) -> float | None:
+        thrown, tokens = self.entry.row.get("thrown_tokens"), self.entry.row.get("tokens")
+        return None if thrown is None or tokens is None else quotient(thrown, thrown + tokens)
+
+    @property
+    def rmsd_to(self) -> str:
+        return rmsd_references(self.entry) if self.entry.row.get("rmsd_samples") else ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranked:
+    """A measured LP, by what is wanted."""
+
+    of: Measured
+    cost: Interval  # seconds per wanted answer
+    rate: Interval
+    wins: float | None  # share of draws in which it is the cheapest
+    over_least: Interval | None  # its cost over the lowest one; None of the lowest itself
+
+    @property
+    def is_tie(self) -> bool:
+        over = self.over_least
+        return over is not None and (over.value < SAME_TIME or over.low is None or over.low <= 1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decision:
+    """The verdict by the rule in this module's second paragraph."""
+
+    verdict: Verdict
+    named: Sequence[Ranked]  # what is advised, in order
+    ranked: Sequence[Ranked]  # all LPs
+    cheapest: Ranked | None
+    want: str
+    least: float
+
+    @property
+    def lps(self) -> list[str]:
+        """Those that are advised, where one fits."""
+        return [row.of.lp for row in self.named] if self.verdict in ("tie", "one") else []
+
+    @property
+    def sureness(self) -> float | None:
+        """Share of draws in which one of those is the cheapest."""
+        wins = [row.wins for row in self.named if row.wins is not None]
+        return min(1.0, sum(wins)) if wins and self.lps else None
+
+    def standing(self, row: Ranked) -> str:
+        fits = row.rate.value >= self.least
+        below = "" if fits else f"below {100 * self.least:g} %"
+        word = "fits" if fits else "cheapest" if row is self.cheapest else ""
+        if row in self.named[:1]:
+            word = "advised"
+        elif row.of.lp in self.lps:
+            word = "ties"
+        return ", ".join(filter(None, (word, below)))
+
+    def document(self) -> Row:
+        cheapest = self.cheapest and self.cheapest.of.lp
+        first = next(iter(self.lps), None)
+        about = {"verdict": self.verdict, "lp": first, "ties": self.lps[1:]}
+        return {**about, "sureness": self.sureness, "cheapest": cheapest}
+
 
 # --- which runs may be compared ---------------------------------------------------------------------------------------
 
@@ -136,32 +230,51 @@ def setting_words(setting: Row) -> str:
     return " · ".join(part or "–" for part in parts)
 
 
-def runs_by_lp(entries: Sequence[Entry], lps: Sequence[str]) -> tuple[dict[str, list[Entry]], list[str]]:
-    """Of one setting: for each LP the run that is read, then those that did the same work; and what is left out."""
-    work = ("molecules", "samples", "generations", "seed", "tokens", "blocks")
+def lp_of(entry: Entry) -> str:
+    return str(entry.row.get("lp"))
+
+
+def size_of(entry: Entry) -> tuple[int, int]:
+    return entry.row.get("molecules") or 0, entry.row["samples"]
+
+
+def is_usual(entry: Entry) -> bool:
+    """With the LP's own placeholder, descriptors and guard, as the advised one would run."""
+    row = entry.row
+    record = stored_lp(split_cleanup(lp_of(entry))[0], is_former=not row.get("descriptors"))
+    placeholder = row.get("placeholder") or ""
+    is_placed = record.needs_coordinates or placeholder in ("", record.placeholder or placeholder)
+    is_written = record.descriptors in (None, row.get("descriptors")) and not record.name.startswith(FORMER)
+    return is_placed and is_written and not guard_words(row.get("guard"), record)
+
+
+def runs_by_lp(entries: Sequence[Entry], lps: Sequence[str]) -> dict[str, list[Entry]]:
+    """Of one setting: for each LP the run that is read, then those that did the same work.
+
+    Read is a run of the size that most LPs have; where an LP has none of it, its newest one.
+    """
     sizes: dict[tuple[int, int], set[str]] = {}
-    own: dict[str, list[Entry]] = {}
     for entry in entries:
-        row, lp = entry.row, str(entry.row.get("lp"))
-        # The LP's own placeholder, descriptors and guard, as the advised one would run.
-        name, placeholder = split_cleanup(lp)[0], row.get("placeholder") or ""
-        record = stored_lp(name, is_former=not row.get("descriptors"))
-        is_placed = record.needs_coordinates or placeholder in ("", record.placeholder or placeholder)
-        is_written = record.descriptors in (None, row.get("descriptors")) and not record.name.startswith(FORMER)
-        if is_placed and is_written and not guard_words(row.get("guard"), record):
-            own.setdefault(lp, []).append(entry)
-        sizes.setdefault((row.get("molecules") or 0, row["samples"]), set()).update({lp} & set(lps))
+        sizes.setdefault(size_of(entry), set()).update({lp_of(entry)} & set(lps))
     usual = max(sizes, key=lambda size: (len(sizes[size]), size[1]), default=None)
     runs = {}
-    for lp in (lp for lp in lps if lp in own):
-        read = next((e for e in own[lp] if (e.row.get("molecules") or 0, e.row["samples"]) == usual), own[lp][0])
-        same = [e for e in own[lp] if e is not read and all(e.row.get(name) == read.row.get(name) for name in work)]
-        runs[lp] = [read, *same[:16]]
-    counts = Counter(str(entry.row.get("lp")) for entry in entries)
-    left_out = [f"{counted(counts[lp], 'run')} of {lp}, which is not a candidate" for lp in counts if lp not in lps]
-    changed = {lp: counts[lp] - len(own.get(lp, ())) for lp in lps if lp in counts}
-    left_out += [f"{counted(n, 'run')} of {lp} with non-default parameters" for lp, n in changed.items() if n]
-    return runs, left_out
+    for lp in lps:
+        of_lp = [entry for entry in entries if lp_of(entry) == lp and is_usual(entry)]
+        if not of_lp:
+            continue
+        read = next((entry for entry in of_lp if size_of(entry) == usual), of_lp[0])
+        work = [read.row.get(name) for name in SAME_WORK]
+        same = [e for e in of_lp if e is not read and [e.row.get(name) for name in SAME_WORK] == work]
+        runs[lp] = [read, *same[:MOST_REPEATS]]
+    return runs
+
+
+def left_out_of(entries: Sequence[Entry], lps: Sequence[str]) -> list[str]:
+    """Runs of the setting that are no evidence, by LP."""
+    counts, usual = Counter(map(lp_of, entries)), Counter(map(lp_of, filter(is_usual, entries)))
+    others = [f"{counted(counts[lp], 'run')} of {lp}, which is not a candidate" for lp in counts if lp not in lps]
+    changed = {lp: counts[lp] - usual[lp] for lp in lps}
+    return [*others, *(f"{counted(n, 'run')} of {lp} with non-default parameters" for lp, n in changed.items() if n)]
 
 
 # --- figures ----------------------------------------------------------------------------------------------------------
@@ -170,154 +283,182 @@ def runs_by_lp(entries: Sequence[Entry], lps: Sequence[str]) -> tuple[dict[str, 
 def sums_of(store: Store, runs: Mapping[str, Sequence[Entry]]) -> tuple[list[str], dict[str, dict[str, Array]]]:
     """Molecules that all LPs were asked, and by LP each figure summed over a molecule's answers.
 
-    The time is the mean of all runs of the same work. An LP that shares too few molecules is left out, `none` never.
+    An LP that shares too few molecules is left out, `none` never.
     """
     shared: list[str] = []
     by_lp: dict[str, tuple[dict[str, int], dict[str, Array]]] = {}
     for lp in sorted(runs, key=lambda lp: lp != NO_LP):
-        run, walls = samples_of(store, runs[lp][0]), [entry.row["wall_s"] for entry in runs[lp]]
-        names, of = run.smiles.dictionary_encode(), run.columns
-        by_block = {
-            "blocks": "blocks",
-            "letters": "junk_letters_share",
-            "nonnumeric": "junk_nonnumeric_share",
-            "cut": "cut_share",
-        }
-        is_counted = np.isfinite([of[name] for name in by_block.values()]).all(axis=0)
-        figures = {
-            "answers": np.ones(len(run)),
-            "passed": of["pass_rate"],
-            "clean": of["clean_rate"],
-            "decodes": of["decodes_rate"],  # NaN of runs from before there was this rule
-            "judged": np.isfinite(of["usable_rate"]),
-            "usable": np.nan_to_num(of["usable_rate"]),
-            "seconds": np.mean(walls) / walls[0] * of["wall_s_a_sample"],
-            "rmsd": np.nan_to_num(of["rmsd_ang"]),
-            "rmsd_known": np.isfinite(of["rmsd_ang"]),
-            "heavy_atoms": np.nan_to_num(of["heavy_atoms"]),
-            **{name: np.where(is_counted, of[column], 0) for name, column in by_block.items()},
-        }
-        molecule = names.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        run = samples_of(store, runs[lp][0])
+        names = run.smiles.dictionary_encode()
+        molecule = names.indices.to_numpy(zero_copy_only=False).astype(np.int64)  # [answers]
+        figures = figures_of(run.columns, walls_of(runs[lp]))
         sums = {name: np.bincount(molecule, column).astype(np.float64) for name, column in figures.items()}
         indexes: dict[str, int] = {smiles: index for index, smiles in enumerate(names.dictionary.to_pylist())}
         both = [smiles for smiles in shared if smiles in indexes] if by_lp else list(indexes)
-        if (
-            both
-            and np.isfinite(sums["seconds"]).all()
-            and (len(both) == len(shared) or len(both) >= max(LEAST_MOLECULES, len(shared) // 2) or not by_lp)
-        ):
+        least = min(len(shared), max(LEAST_MOLECULES, len(shared) // 2))
+        if both and len(both) >= least and np.isfinite(sums["seconds"]).all():
             shared, by_lp[lp] = both, (indexes, sums)
     rows = {lp: [by_lp[lp][0][smiles] for smiles in shared] for lp in runs if lp in by_lp}
     return shared, {lp: {name: sums[rows[lp]] for name, sums in by_lp[lp][1].items()} for lp in rows}
 
 
-def ratio(test: Row, base: Row, name: str, units: int) -> Interval | None:
-    """The first over the second; draws in which neither has a wanted answer tell nothing."""
-    value, least, (mine, theirs) = test[name].value, base[name].value, (row["drawn"].get(name) for row in (test, base))
-    if math.isinf(value) or not least:
-        return None
-    with np.errstate(invalid="ignore"):
-        return interval(value / least, None if mine is None else mine / theirs, units)
+def walls_of(runs: Sequence[Entry]) -> Array:
+    return np.array([run.row["wall_s"] for run in runs])
 
 
-def rows_of(store: Store, runs: Mapping[str, Sequence[Entry]]) -> tuple[list[Row], int, list[int]]:
-    """A row an LP, how many molecules they share, and the sizes of the smallest and largest. Few: nothing is drawn."""
-    # row["drawn"] has its bootstrap draws by figure, which no one prints.
+def figures_of(columns: Mapping[str, Array], walls_s: Array) -> dict[str, Any]:
+    """[answers] each; the time is the mean of all runs of the same work."""
+    is_counted = np.isfinite([columns[name] for name in BY_BLOCK.values()]).all(axis=0)
+    return {
+        "answers": np.ones_like(columns["pass_rate"]),
+        "passed": columns["pass_rate"],
+        "clean": columns["clean_rate"],
+        "decodes": columns["decodes_rate"],  # NaN of runs from before there was this rule
+        "judged": np.isfinite(columns["usable_rate"]),
+        "usable": np.nan_to_num(columns["usable_rate"]),
+        "seconds": np.mean(walls_s) / walls_s[0] * columns["wall_s_a_sample"],
+        "rmsd": np.nan_to_num(columns["rmsd_ang"]),
+        "rmsd_known": np.isfinite(columns["rmsd_ang"]),
+        "heavy_atoms": np.nan_to_num(columns["heavy_atoms"]),
+        **{name: np.where(is_counted, columns[column], 0) for name, column in BY_BLOCK.items()},
+    }
+
+
+def measured_of(store: Store, runs: Mapping[str, Sequence[Entry]]) -> tuple[list[Measured], int, list[int]]:
+    """Each LP, how many molecules they share, and the sizes of the smallest and largest. Few: nothing is drawn."""
     smiles, sums = sums_of(store, runs)
-    drawn = None  # [draws, LPs, QUOTIENTS]: the same molecules for all
-    if len(smiles) >= LEAST_MOLECULES and sums:
-        pairs = [(of_lp[part], of_lp[whole]) for of_lp in sums.values() for part, whole in QUOTIENTS.values()]
-        parts, wholes = (np.stack(side, axis=1) for side in zip(*pairs, strict=True))
-        both = Sums(parts, wholes, wholes)
-        drawn = statistics.paired_means(both, both)[0].reshape(statistics.RESAMPLES, len(sums), len(QUOTIENTS))
-    rows: list[Row] = []
-    for column, (lp, of_lp) in enumerate(sums.items()):
-        entry, walls = runs[lp][0], np.array([run.row["wall_s"] for run in runs[lp]])
-        counts = {name: float(of_lp[name].sum()) for name in COUNTS}
-        row: Row = {name: None if math.isnan(count) else round(count) for name, count in counts.items()}
-        row |= {"lp": lp, "run_id": entry.id, "repeats": len(walls) - 1, "drawn": {}, "time_ratio": None}
-        row |= {"clock_spread": float(walls.max() / walls.min()) if len(walls) > 1 else None, "rmsd_ratio": None}
-        if drawn is not None and len(walls) > 1:  # runs of the same work draw their clock as well
-            again = np.random.default_rng(column + 1).integers(0, len(walls), (statistics.RESAMPLES, len(walls)))
-            drawn[:, column, :4] *= (walls[again].mean(axis=1) / walls.mean())[:, None]
-        for number, (name, (part, whole)) in enumerate(QUOTIENTS.items()):
-            value, weight = float(of_lp[part].sum()), float(of_lp[whole].sum())
-            if drawn is not None:
-                row["drawn"][name] = drawn[:, column, number]
-            draws = row["drawn"].get(name) if value else None  # of nothing every draw has nothing: no certainty
-            row[name] = interval(value / weight, draws, len(smiles)) if weight else None
-            if not weight and part == "seconds":
-                row[name] = Interval(math.inf) if drawn is None else Interval(math.inf, math.inf, math.inf)
-        for name, key in RATES.items():
-            hits, answers = row[name], row["answers"]
-            row[key] = None if hits is None else Interval(hits / answers, *statistics.wilson(hits, answers))
-        if row["judged"] < row["answers"]:
-            row |= dict.fromkeys(("usable", "usable_rate", "seconds_a_usable"))
-        thrown, tokens, of = entry.row.get("thrown_tokens"), entry.row.get("tokens"), entry.row
-        row["thrown_share"] = None if thrown is None or tokens is None else quotient(thrown, thrown + tokens)
-        row["unverified_share"] = quotient(of.get("unverified_blocks"), of.get("blocks"))
-        row["rmsd_answers"] = round(float(of_lp["rmsd_known"].sum()))
-        row["rmsd_to"] = rmsd_references(entry) if of.get("rmsd_samples") else ""
-        cost, why_not = (None, "") if lp == NO_LP else known_cost(store, entry)
-        row["lp_cost"] = why_not if cost is None else cost.short_words(lp)
-        rows.append(row)
-    base = next((row for row in rows if row["lp"] == NO_LP), {})
-    for row in (row for row in rows if base and row is not base):
-        row["time_ratio"] = ratio(row, base, "seconds_a_sample", len(smiles))
-        control, test = runs[NO_LP][0], runs[row["lp"]][0]
-        if rmsd_references(control) == rmsd_references(test):
-            row["rmsd_ratio"] = compare_entries(store, control, test).measure("rmsd_ang").ratio
+    drawn = draws_of(sums, runs) if len(smiles) >= LEAST_MOLECULES else {}
+    rows = [measured(store, runs[lp], of_lp, drawn.get(lp, {})) for lp, of_lp in sums.items()]
+    base = next((row for row in rows if row.lp == NO_LP), None)
+    if base is not None:
+        rows = [row if row is base else against(store, base, row, len(smiles)) for row in rows]
     atoms = [of_lp["heavy_atoms"] / of_lp["answers"] for of_lp in list(sums.values())[:1] if len(smiles)]
     return rows, len(smiles), [round(float(end)) for of_lp in atoms for end in (of_lp.min(), of_lp.max())]
+
+
+def draws_of(
+    sums: Mapping[str, Mapping[str, Array]], runs: Mapping[str, Sequence[Entry]]
+) -> dict[str, dict[str, Array]]:
+    """By LP and figure, [draws]: the same molecules for all, and of runs of the same work their clocks as well."""
+    pairs = [(of_lp[part], of_lp[whole]) for of_lp in sums.values() for part, whole in QUOTIENTS.values()]
+    parts, wholes = (np.stack(side, axis=1) for side in zip(*pairs, strict=True))
+    both = Sums(parts, wholes, wholes)
+    means = statistics.paired_means(both, both)[0].reshape(statistics.RESAMPLES, len(sums), len(QUOTIENTS))
+    drawn = {}
+    for column, lp in enumerate(sums):
+        drawn[lp] = dict(zip(QUOTIENTS, means[:, column].T, strict=True))
+        walls = walls_of(runs[lp])
+        if len(walls) == 1:
+            continue
+        again = np.random.default_rng(column + 1).integers(0, len(walls), (statistics.RESAMPLES, len(walls)))
+        clock = walls[again].mean(axis=1) / walls.mean()
+        drawn[lp] |= {name: drawn[lp][name] * clock for name, (part, _) in QUOTIENTS.items() if part == "seconds"}
+    return drawn
+
+
+def measured(store: Store, runs: Sequence[Entry], sums: Mapping[str, Array], drawn: Mapping[str, Array]) -> Measured:
+    entry = runs[0]
+    totals = {name: float(sums[name].sum()) for name in COUNTS}
+    counts = {name: None if math.isnan(total) else round(total) for name, total in totals.items()}
+    answers = round(totals["answers"])
+    figures = {name: quotient_of(name, sums, drawn) for name in QUOTIENTS}
+    for name, key in RATES.items():
+        hits = counts[name]
+        figures[key] = None if hits is None else Interval(hits / answers, *statistics.wilson(hits, answers))
+    if totals["judged"] < totals["answers"]:
+        counts["usable"] = figures["usable_rate"] = figures["seconds_a_usable"] = None
+    cost, why_not = (None, "") if lp_of(entry) == NO_LP else known_cost(store, entry)
+    lp_cost = why_not if cost is None else cost.short_words(lp_of(entry))
+    rmsd_answers = round(float(sums["rmsd_known"].sum()))
+    return Measured(lp_of(entry), entry, walls_of(runs), counts, figures, drawn, rmsd_answers, lp_cost)
+
+
+def quotient_of(name: str, sums: Mapping[str, Array], drawn: Mapping[str, Array]) -> Interval | None:
+    """None of nothing; seconds of nothing are infinite."""
+    part, whole = QUOTIENTS[name]
+    value, weight = float(sums[part].sum()), float(sums[whole].sum())
+    if weight:
+        draws = drawn.get(name) if value else None  # of nothing every draw has nothing: no certainty
+        return interval(value / weight, draws, len(sums[part]))
+    if part != "seconds":
+        return None
+    return Interval(math.inf, math.inf, math.inf) if drawn else Interval(math.inf)
+
+
+def against(store: Store, base: Measured, row: Measured, units: int) -> Measured:
+    """With its ratios to the run without an LP."""
+    time_ratio, rmsd_ratio = ratio(row, base, "seconds_a_sample", units), None
+    if rmsd_references(base.entry) == rmsd_references(row.entry):
+        rmsd_ratio = compare_entries(store, base.entry, row.entry).measure("rmsd_ang").ratio
+    return replace(row, time_ratio=time_ratio, rmsd_ratio=rmsd_ratio)
+
+
+def ratio(test: Measured, base: Measured, name: str, units: int) -> Interval | None:
+    """The first over the second; draws in which neither has a wanted answer tell nothing."""
+    value, least = test.figures[name], base.figures[name]
+    if value is None or least is None or math.isinf(value.value) or not least.value:
+        return None
+    with np.errstate(invalid="ignore"):
+        drawn = test.drawn[name] / base.drawn[name] if test.drawn else None
+        return interval(value.value / least.value, drawn, units)
 
 
 # --- the rule, and its words ------------------------------------------------------------------------------------------
 
 
-def decide(rows: list[Row], units: int, want: str, least: float) -> Row:
-    """The verdict by the rule in this module's second paragraph. ``named`` are the rows that are advised, in order."""
-    cost, rate = f"seconds_a_{want}", RATES[want]
-    for row in rows:
-        low, high = row[rate].low, row[rate].high
-        row |= {"cost": row[cost], "rate": row[rate], "wins": None, "over_least": None}
-        row["fits"] = "yes" if low >= least else "no" if high < least else "open"
-        row["counts"] = row["fits"] == "yes" or (row["fits"] == "open" and row[rate].value >= least)
-    if rows and rows[0]["drawn"]:
-        costs, rates = (np.stack([row["drawn"][name] for row in rows], axis=1) for name in (cost, rate))
-        fits = rates >= least
-        costs = np.where(np.isfinite(costs) & (fits | ~fits.any(axis=1, keepdims=True)), costs, math.inf)
-        winner = np.where(np.isfinite(costs).any(axis=1), costs.argmin(axis=1), -1)
-        for column, row in enumerate(rows):
-            row["wins"] = float((winner == column).mean())
-    finite = sorted((row for row in rows if math.isfinite(row["cost"].value)), key=lambda row: row["cost"].value)
-    of_all = next(iter(finite), None)
-    best = next((row for row in finite if row["counts"]), None)
-    for row in rows:
-        to = best or of_all
-        row["over_least"] = None if to is None or row is to else ratio(row, to, cost, units)
-    advice: Row = {"verdict": "none fits", "lp": None, "ties": [], "sureness": None, "named": []}
-    advice["cheapest"] = of_all and of_all["lp"]
+def decide(rows: Sequence[Measured], units: int, want: str, least: float) -> Decision:
+    ranked = ranked_of(rows, units, want, least)
+    finite = [row for row in ranked if math.isfinite(row.cost.value)]
+    cheapest = min(finite, key=lambda row: row.cost.value, default=None)
+    named = [row for row in finite if row.rate.value >= least and (row.over_least is None or row.is_tie)]
+    named.sort(key=lambda row: (-(row.rate.low or 0), row.cost.value))
+    verdict: Verdict = "tie" if len(named) > 1 else "one"
     if len(rows) < 2 or units < LEAST_MOLECULES:
-        advice["verdict"] = "too little"
-    elif best is not None:
-        named = [row for row in rows if row["counts"] and (row is best or is_tie(row))]
-        named.sort(key=lambda row: (-row["rate"].low, row["cost"].value))
-        first, *ties = (row["lp"] for row in named)
-        sureness = None if best["wins"] is None else min(1.0, sum(row["wins"] for row in named))
-        advice |= {"verdict": "tie" if ties else "one", "lp": first, "ties": ties, "sureness": sureness, "named": named}
-    elif of_all is not None:
-        most = max(rows, key=lambda row: (row["rate"].value, row is of_all))
-        advice["named"] = [of_all] if most is of_all else [most, of_all] if is_tie(most) else [of_all, most]
+        verdict, named = "too little", []
+    elif not named:
+        verdict, named = "none fits", most_wanted(ranked, cheapest)
+    return Decision(verdict, named, ranked, cheapest, want, least)
+
+
+def ranked_of(rows: Sequence[Measured], units: int, want: str, least: float) -> list[Ranked]:
+    """Against the lowest cost of those that fit, where none does of all."""
+    cost, rate = f"seconds_a_{want}", RATES[want]
+    finite = [row for row in rows if math.isfinite(row.figures[cost].value)]
+    fitting = [row for row in finite if row.figures[rate].value >= least]
+    lowest = min(fitting or finite, key=lambda row: row.figures[cost].value, default=None)
+    wins = wins_of(rows, cost, rate, least)
+    ranked = []
     for row in rows:
-        word = "fits" if row["counts"] else "cheapest" if row is of_all else ""
-        word = "advised" if row in advice["named"][:1] else "ties" if row["lp"] in advice["ties"] else word
-        row["standing"] = ", ".join(filter(None, [word, "" if row["counts"] else f"below {100 * least:g} %"]))
-    return advice
+        over = None if lowest is None or row is lowest else ratio(row, lowest, cost, units)
+        ranked.append(Ranked(row, row.figures[cost], row.figures[rate], wins.get(row.lp), over))
+    return ranked
 
 
-def is_tie(row: Row) -> bool:
-    over = row["over_least"]
-    return over is not None and (over.value < SAME_TIME or over.low is None or over.low <= 1)
+def most_wanted(ranked: Sequence[Ranked], cheapest: Ranked | None) -> list[Ranked]:
+    """Where none fits: the cheapest, and the LP with most wanted answers, which comes first where the two tie."""
+    if cheapest is None:
+        return []
+    most = max(ranked, key=lambda row: (row.rate.value, row is cheapest))
+    if most is cheapest:
+        return [cheapest]
+    return [most, cheapest] if most.is_tie else [cheapest, most]
+
+
+def fit_of(rate: Interval, least: float) -> Fit:
+    """Whether at least so many answers are as wanted: open where the rate's interval has both."""
+    low, high = rate.ends or (0.0, 1.0)
+    return "yes" if low >= least else "no" if high < least else "open"
+
+
+def wins_of(rows: Sequence[Measured], cost: str, rate: str, least: float) -> dict[str, float]:
+    """Share of draws in which an LP is the cheapest of those that fit, else of all; empty without draws."""
+    if not rows or not rows[0].drawn:
+        return {}
+    costs, rates = (np.stack([row.drawn[name] for row in rows], axis=1) for name in (cost, rate))  # [draws, LPs]
+    fits = rates >= least
+    costs = np.where(np.isfinite(costs) & (fits | ~fits.any(axis=1, keepdims=True)), costs, math.inf)
+    winner = np.where(np.isfinite(costs).any(axis=1), costs.argmin(axis=1), -1)
+    return {row.lp: float((winner == column).mean()) for column, row in enumerate(rows)}
 
 
 def cost_words(cost: Interval | None) -> str:
@@ -329,68 +470,82 @@ def pace_words(over: Interval | None) -> str:
     return UNKNOWN if over is None else speed(over.value, over.ends)
 
 
-def sentence_of(decision: Row, rows: Sequence[Row], units: int, want: str, least: float) -> str:
+def sentence_of(decision: Decision, units: int) -> str:
     """What to use, what it gives and costs, and how sure that is."""
-    if decision["verdict"] == "too little":
-        return f"Nothing can be advised yet: too little is measured, {len(rows)} LPs over {counted(units, 'molecule')}."
-    if not decision["named"]:
+    want, least = decision.want, decision.least
+    if decision.verdict == "too little":
+        measured = f"{len(decision.ranked)} LPs over {counted(units, 'molecule')}"
+        return f"Nothing can be advised yet: too little is measured, {measured}."
+    if not decision.named:
         return f"No LP gives a {want} answer."
-    first = decision["named"][0]
-    name, *more = ["no LP" if row["lp"] == NO_LP else row["lp"] for row in decision["named"]]
-    text = f"{first[want]} of {first['answers']} answers are {want}, {with_interval(first['rate'], percent)}, at "
-    text += f"{cost_words(first['cost'])} per {want} conformer"
-    without = next((first["cost"].value / row["cost"].value for row in rows if row["lp"] == NO_LP), 0.0)
-    text += f" ({speed(without, than='without an LP')})." if first["lp"] != NO_LP and without else "."
-    usable, word = (first["clean"], "clean") if first["usable"] is None else (first["usable"], "usable")
-    text += f" Only {usable} are {word}." if usable < min(first[want], least * first["answers"]) else ""
-    if not decision["lp"]:
-        why = "the cheapest" if decision["named"][-1]["lp"] == decision["cheapest"] else f"most {want} answers"
+    first = decision.named[0]
+    name, *more = ["no LP" if row.of.lp == NO_LP else row.of.lp for row in decision.named]
+    text = gain_words(first, decision)
+    if not decision.lps:
+        why = "the cheapest" if decision.named[-1] is decision.cheapest else f"most {want} answers"
         other = f", or {more[0]} ({why})" if more else ""
         return f"Use {name}{other}: {text} Every LP is below {100 * least:g} % {want}."
-    tied = f", or {listed(more, 'or')} (the same cost within noise)" if more else ""
-    sure = "" if decision["sureness"] is None else f"{percent(decision['sureness'])} of bootstrap draws"
-    wins = sure and f" {'One of them' if more else 'It'} is the cheapest in {sure}."
-    end = f" Its rate is uncertain: there are only {first['answers']} answers." if first["fits"] == "open" else ""
-    return f"Use {name}{tied}: {text}{wins}{end}"
+    parts = [f"Use {name}: {text}"]
+    if more:
+        parts = [f"Use {name}, or {listed(more, 'or')} (the same cost within noise): {text}"]
+    if decision.sureness is not None:
+        which = "One of them" if more else "It"
+        parts.append(f"{which} is the cheapest in {percent(decision.sureness)} of bootstrap draws.")
+    if fit_of(first.rate, least) == "open":
+        parts.append(f"Its rate is uncertain: there are only {first.of.counts['answers']} answers.")
+    return " ".join(parts)
 
 
-def untried(decision: Row, want: str, missing: Sequence[str]) -> str:
+def gain_words(row: Ranked, decision: Decision) -> str:
+    """``64 of 64 answers are clean, 100 % (94–100), at 0.5 s per clean conformer.``"""
+    counts, want = row.of.counts, decision.want
+    text = f"{counts[want]} of {counts['answers']} answers are {want}, {with_interval(row.rate, percent)}, at "
+    text += f"{cost_words(row.cost)} per {want} conformer"
+    without = next((other.cost for other in decision.ranked if other.of.lp == NO_LP), None)
+    if without is not None and row.of.lp != NO_LP:
+        text += f" ({speed(row.cost.value / without.value, than='without an LP')})"
+    word = "clean" if counts["usable"] is None else "usable"
+    is_few = counts[word] < min(counts[want], decision.least * counts["answers"])
+    return f"{text}. Only {counts[word]} are {word}." if is_few else f"{text}."
+
+
+def untried(decision: Decision, missing: Sequence[str]) -> str:
     """A further sentence where no LP fits, and one that is made for usable answers was not measured."""
     names = [lp for lp in missing if stored_lp(lp).asks_tokens]
-    if decision["verdict"] != "none fits" or want != "usable" or not names:
+    if decision.verdict != "none fits" or decision.want != "usable" or not names:
         return ""
     return f" {names[0]} is not measured: it strikes tokens that make a molecule wrong."
 
 
-def reports_rule(decision: Row, rows: Sequence[Row], least: float) -> Row:
+def reports_rule(decision: Decision) -> Row:
     """The reports give two cases and no threshold: the advice's own is used."""
-    rate = next((row["pass_rate"] for row in rows if row["lp"] == NO_LP), None)
+    rate = next((row.of.figures["pass_rate"] for row in decision.ranked if row.of.lp == NO_LP), None)
     if rate is None:
         sentence = "It does not apply: nothing was measured without an LP."
         return {"says": "unknown", "agrees": None, "pass_rate": None, "detail": "", "sentence": sentence}
-    says, agrees = "no LP" if rate.low >= least else "use an LP" if rate.high < least else "open", None
+    says = {"yes": "no LP", "no": "use an LP", "open": "open"}[fit_of(rate, decision.least)]
+    agrees = None
     rule = "Open, it is too close" if says == "open" else f"Use {says.removeprefix('use ')}"
     sentence = f"{rule}: without one, {with_interval(rate, percent)} of answers pass. "
     sentence += "It looks at this pass rate alone, not at time or at molecules."
-    if decision["lp"] and says != "open":
-        advised = {decision["lp"], *decision["ties"]}
-        agrees = NO_LP in advised if says == "no LP" else bool(advised - {NO_LP})
+    if decision.lps and says != "open":
+        agrees = NO_LP in decision.lps if says == "no LP" else set(decision.lps) != {NO_LP}
         sentence += f" The measured costs {'agree' if agrees else 'do not agree'}."
     return {"says": says, "agrees": agrees, "pass_rate": rate, "detail": "", "sentence": sentence}
 
 
-def cautions_of(row: Row, rows: Sequence[Row]) -> list[str]:
+def cautions_of(decision: Decision) -> list[str]:
     """What to know before using the advised LP."""
-    shares = {"cut": row["cut_share"], "broken by letters": row["letters_share"]}
-    cautions = [
-        f"Of {row['lp']}, {with_interval(share, percent)} of its blocks are {words}."
-        for words, share in shares.items()
-        if share is not None and share.value > NOTABLE
-    ]
-    if row["rmsd_ratio"] is not None and (row["rmsd_ratio"].low or 0) > 1 + statistics.ROUNDING:
-        over = f"{with_interval(row['rmsd_ratio'], times)}, to {row['rmsd_to'] or 'unnamed references'}"
+    row = decision.named[0].of
+    cautions = []
+    for words, name in (("cut", "cut_share"), ("broken by letters", "letters_share")):
+        share = row.figures[name]
+        if share is not None and share.value > NOTABLE:
+            cautions.append(f"Of {row.lp}, {with_interval(share, percent)} of its blocks are {words}.")
+    if row.rmsd_ratio is not None and (row.rmsd_ratio.low or 0) > 1 + statistics.ROUNDING:
+        over = f"{with_interval(row.rmsd_ratio, times)}, to {row.rmsd_to or 'unnamed references'}"
         cautions.append(f"Its conformers are farther from the references than those without an LP: RMSD {over}.")
-    costs = [of_lp["lp_cost"] for of_lp in rows if of_lp["lp_cost"]]
+    costs = [other.of.lp_cost for other in decision.ranked if other.of.lp_cost]
     return [*cautions, *([f"What the LP costs the model: {'; '.join(costs)}."] if costs else [])]
 
 
@@ -416,10 +571,10 @@ def command_of(setting: Row, model: str, words: Sequence[str]) -> str:
     return shlex.join(["python", "-m", "engine", words[0], *which, *words[1:]])
 
 
-def unmeasured(lps: Sequence[str], rows: Sequence[Row], entry: Entry) -> list[str]:
+def unmeasured(lps: Sequence[str], rows: Sequence[Measured], entry: Entry) -> list[str]:
     """Those without a row that can write the numbers of this run's model."""
-    form, measured = number_format_of(entry) or SHORTEST4, [row["lp"] for row in rows]
-    return [lp for lp in lps if lp not in measured and stored_lp(lp).writes(form)]
+    form, known = number_format_of(entry) or SHORTEST4, [row.lp for row in rows]
+    return [lp for lp in lps if lp not in known and stored_lp(lp).writes(form)]
 
 
 # --- the question -----------------------------------------------------------------------------------------------------
@@ -427,101 +582,162 @@ def unmeasured(lps: Sequence[str], rows: Sequence[Row], entry: Entry) -> list[st
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     """``entries`` are measured runs of one model, the newest first. ``advice`` is what ``advise --json`` prints."""
-    model, least, molecules = model_name(entries[0].row), options["advice_least"], options["advice_molecules"]
-    lps, all_settings = tuple(dict.fromkeys(map(full_name, options["advice_lps"]))), settings_of(entries)
-    setting = next((s for s in all_settings if setting_words(s) == options["advice_setting"]), all_settings[0])
-    runs, left_out = runs_by_lp([entry for entry in entries if setting_of(entry) == setting], lps)
-    rows, units, sizes = rows_of(store, runs)
-    unjudged = [row["run_id"] for row in rows if row["usable"] is None]
-    want = str(options["advice_want"]).lower()
-    want = "clean" if want == "usable" and unjudged else want
-    decision = decide(rows, units, want, least)
+    model, molecules = model_name(entries[0].row), options["advice_molecules"]
+    lps, settings = tuple(dict.fromkeys(map(full_name, options["advice_lps"]))), settings_of(entries)
+    setting = next((s for s in settings if setting_words(s) == options["advice_setting"]), settings[0])
+    of_setting = [entry for entry in entries if setting_of(entry) == setting]
+    runs = runs_by_lp(of_setting, lps)
+    rows, units, sizes = measured_of(store, runs)
+    molecule_sizes = f"{units} of {listed(list(map(str, sizes)), 'to')}" if sizes else ""
+    decision = decide(rows, units, wanted(options, rows), options["advice_least"])
     missing = unmeasured(lps, rows, entries[0])
-    left_out += [f"{lp}: its run asked other molecules, or its answers have no times" for lp in runs if lp in missing]
-    others, shown = list[Row](), list[Row]()
-    for other in (other for other in all_settings if other != setting):
-        names = [str(entry.row.get("lp")) for entry in entries if setting_of(entry) == other]
-        differs = [f"{n.replace('_', ' ')} {other[n]}, not {setting[n]}" for n in setting if other[n] != setting[n]]
-        runs_of = {"runs": len(names), "lps": list(dict.fromkeys(names))}
-        others.append({"setting": other, **runs_of, "differs": "; ".join(differs)})
-    spreads = [row["clock_spread"] for row in rows if row["clock_spread"]]
-    unknown = [
-        f"{listed(missing)}: not measured." if missing else "",
-        f"Usable answers: not all are judged, python -m engine judge {unjudged[0]} does it." if unjudged else "",
-        f"Other settings: all of this is for {setting_words(setting)}. The gain depends on batch, device and size.",
-        f"Other load on the machine: the same work took up to {fixed(max(spreads), 2)} times as long in another run."
-        if spreads
-        else "Other load on the machine: each LP has one wall time; intervals are over molecules alone.",
-        f"Other molecules: these are {units} of {listed(list(map(str, sizes)), 'to')} heavy atoms." if sizes else "",
-        former_counts_of(runs),
-    ]
-    size = max((of_lp[0].row.get("molecules") or 0 for of_lp in runs.values()), default=0)
-    smiles = ["--smiles-file", "FILE"]
-    with suppress(DriftscopeError):  # more than ship
-        prompts = {prompt for of_lp in runs.values() for prompt in samples_of(store, of_lp[0]).smiles.to_pylist()}
-        smiles = ["--sample-size", str(size)] if size and prompts <= set(load_run_set(size)) else smiles
-    named = [word for lp in lps for word in ("--lp", lp)] if lps != CANDIDATES else []
-    more = [["run", *(word for lp in missing for word in ("--lp", lp)), *smiles]] if missing else []
-    more += [["advise", "--probe", str(options["advice_probe"]), *named]]
-    for row in rows:
-        row["reason"] = f"{row['standing']}: {row[want]} of {row['answers']} answers are {want}"
-        expected = molecules * row["seconds_a_sample"].value, molecules * row["rate"].value
-        row["expected"] = {"molecules": molecules, "seconds": expected[0], "usable": expected[1]}
-        rates = {words: with_interval(row[key], percent) for words, key in RATES.items()}
-        shown.append(
-            {  # what decides comes first
-                "lp": row["lp"],
-                "standing": row["standing"],
-                want: rates[want],
-                f"per {want} conformer": cost_words(row["cost"]),
-                "vs best": pace_words(row["over_least"]),
-                f"for {molecules:,}": duration(expected[0]),
-                f"{want} of them": int(rounded(expected[1])),
-                "cheapest in": row["wins"],
-                **rates,
-                "per sample": cost_words(row["seconds_a_sample"]),
-                **{words: with_interval(row[key], percent) for words, key in SHARES.items()},
-                "thrown away": row["thrown_share"],
-                "RMSD": with_interval(row["rmsd_ang"], angstrom),
-            }
-        )
-    advised, hidden = decision.pop("named"), ("drawn", "cost", "rate", "counts", "standing")
+    unread = [f"{lp}: its run asked other molecules, or its answers have no times" for lp in runs if lp in missing]
     advice = {
         "model": model,
         "setting": setting,
-        "want": want,
-        "least": least,
-        **decision,
-        "sentence": sentence_of(decision | {"named": advised}, rows, units, want, least)
-        + untried(decision, want, missing),
+        "want": decision.want,
+        "least": decision.least,
+        **decision.document(),
+        "sentence": sentence_of(decision, units) + untried(decision, missing),
         "rule": " ".join((__doc__ or "").split("\n\n")[1].split()),
-        "reports": reports_rule(decision, rows, least),
+        "reports": reports_rule(decision),
         "molecules": units,
         "heavy_atoms": sizes,
-        "lps": [{name: value for name, value in row.items() if name not in hidden} for row in rows],
-        "cautions": cautions_of(advised[0], rows) if decision["lp"] else [],
-        "unknown": [u for u in unknown if u],
+        "lps": [lp_document(decision, row, molecules) for row in decision.ranked],
+        "cautions": cautions_of(decision) if decision.lps else [],
+        "unknown": unknown_of(runs, rows, missing, setting, molecule_sizes),
         "missing": missing,
-        "commands": [command_of(setting, model, words) for words in more],
-        "others": others,
-        "left_out": left_out,
+        "commands": [command_of(setting, model, words) for words in further(store, options, lps, missing, runs)],
+        "others": others_of(entries, setting, settings),
+        "left_out": [*left_out_of(of_setting, lps), *unread],
     }
-    costs = [
-        {
-            "lp": row["lp"],
-            "standing": row["standing"],
-            "cost": row["cost"].value,
-            "low": row["cost"].low,
-            "high": row["cost"].high,
-        }
-        for row in rows
-        if math.isfinite(row["cost"].value)
-    ]
     return {
-        "main": rows_table(shown, ["lp"]),
+        "main": rows_table([shown_row(decision, row, molecules) for row in decision.ranked], ["lp"]),
         "commands": rows_table([{"command": command} for command in advice["commands"]]),
-        "costs": rows_table(costs),
+        "costs": rows_table(cost_rows(decision)),
         "advice": rows_table([{"key": name, "value": json.dumps(of, default=in_json)} for name, of in advice.items()]),
+    }
+
+
+def others_of(entries: Sequence[Entry], setting: Row, settings: Sequence[Row]) -> list[Row]:
+    """Runs of other settings, and in what these differ."""
+    rows = []
+    for other in settings:
+        lps = [lp_of(entry) for entry in entries if setting_of(entry) == other]
+        differs = [f"{n.replace('_', ' ')} {other[n]}, not {setting[n]}" for n in setting if other[n] != setting[n]]
+        row = {"setting": other, "runs": len(lps), "lps": list(dict.fromkeys(lps)), "differs": "; ".join(differs)}
+        rows += [row] if differs else []
+    return rows
+
+
+def unknown_of(
+    runs: Mapping[str, Sequence[Entry]], rows: Sequence[Measured], missing: Sequence[str], setting: Row, molecules: str
+) -> list[str]:
+    """What these runs cannot tell."""
+    gaps = [f"{listed(missing)}: not measured."] if missing else []
+    unjudged = [row.entry.id for row in rows if row.counts["usable"] is None]
+    if unjudged:
+        gaps.append(f"Usable answers: not all are judged, python -m engine judge {unjudged[0]} does it.")
+    gaps.append(
+        f"Other settings: all of this is for {setting_words(setting)}. The gain depends on batch, device and size."
+    )
+    spreads = [row.clock_spread for row in rows if row.clock_spread]
+    load = "each LP has one wall time; intervals are over molecules alone"
+    if spreads:
+        load = f"the same work took up to {fixed(max(spreads), 2)} times as long in another run"
+    gaps.append(f"Other load on the machine: {load}.")
+    gaps += [f"Other molecules: these are {molecules} heavy atoms."] if molecules else []
+    former = former_counts_of(runs)
+    return [*gaps, former] if former else gaps
+
+
+def wanted(options: Options, rows: Sequence[Measured]) -> str:
+    want = str(options["advice_want"]).lower()
+    is_judged = all(row.counts["usable"] is not None for row in rows)
+    return want if is_judged or want != "usable" else "clean"
+
+
+def further(
+    store: Store, options: Options, lps: Sequence[str], missing: Sequence[str], runs: Mapping[str, Sequence[Entry]]
+) -> Iterator[list[str]]:
+    """Words of commands that would tell more: the LPs that are missing, then a probe of all."""
+    if missing:
+        yield ["run", *repeated("--lp", missing), *molecule_words(store, [of_lp[0] for of_lp in runs.values()])]
+    yield ["advise", "--probe", str(options["advice_probe"]), *repeated("--lp", lps if lps != CANDIDATES else ())]
+
+
+def molecule_words(store: Store, runs: Sequence[Entry]) -> list[str]:
+    """The same molecules for another run: those that ship by their number, others from a file."""
+    size = max((run.row.get("molecules") or 0 for run in runs), default=0)
+    with suppress(DriftscopeError):  # more than ship
+        prompts = {prompt for run in runs for prompt in samples_of(store, run).smiles.to_pylist()}
+        if size and prompts <= set(load_run_set(size)):
+            return ["--sample-size", str(size)]
+    return ["--smiles-file", "FILE"]
+
+
+def repeated(option: str, values: Iterable[str]) -> list[str]:
+    return [word for value in values for word in (option, value)]
+
+
+def expected(row: Ranked, molecules: int) -> tuple[float, float]:
+    """Seconds for so many molecules, and how many wanted answers these give."""
+    return molecules * row.of.figures["seconds_a_sample"].value, molecules * row.rate.value
+
+
+def shown_row(decision: Decision, row: Ranked, molecules: int) -> Row:
+    """What decides comes first."""
+    want, figures = decision.want, row.of.figures
+    seconds_for, wanted = expected(row, molecules)
+    rates = {words: with_interval(figures[key], percent) for words, key in RATES.items()}
+    return {
+        "lp": row.of.lp,
+        "standing": decision.standing(row),
+        want: rates[want],
+        f"per {want} conformer": cost_words(row.cost),
+        "vs best": pace_words(row.over_least),
+        f"for {molecules:,}": duration(seconds_for),
+        f"{want} of them": int(rounded(wanted)),
+        "cheapest in": row.wins,
+        **rates,
+        "per sample": cost_words(figures["seconds_a_sample"]),
+        **{words: with_interval(figures[key], percent) for words, key in SHARES.items()},
+        "thrown away": row.of.thrown_share,
+        "RMSD": with_interval(figures["rmsd_ang"], angstrom),
+    }
+
+
+def cost_rows(decision: Decision) -> list[Row]:
+    return [
+        {"lp": row.of.lp, "standing": decision.standing(row), "cost": cost.value, "low": cost.low, "high": cost.high}
+        for row, cost in ((row, row.cost) for row in decision.ranked)
+        if math.isfinite(cost.value)
+    ]
+
+
+def lp_document(decision: Decision, row: Ranked, molecules: int) -> Row:
+    """As ``advise --json`` has an LP; an Interval stays one."""
+    of, about, want = row.of, row.of.entry.row, decision.want
+    seconds_for, wanted = expected(row, molecules)
+    return {
+        **of.counts,
+        "lp": of.lp,
+        "run_id": of.entry.id,
+        "repeats": len(of.walls_s) - 1,
+        "time_ratio": of.time_ratio,
+        "clock_spread": of.clock_spread,
+        "rmsd_ratio": of.rmsd_ratio,
+        **of.figures,
+        "thrown_share": of.thrown_share,
+        "unverified_share": quotient(about.get("unverified_blocks"), about.get("blocks")),
+        "rmsd_answers": of.rmsd_answers,
+        "rmsd_to": of.rmsd_to,
+        "lp_cost": of.lp_cost,
+        "wins": row.wins,
+        "over_least": row.over_least,
+        "fits": fit_of(row.rate, decision.least),
+        "reason": f"{decision.standing(row)}: {of.counts[want]} of {of.counts['answers']} answers are {want}",
+        "expected": {"molecules": molecules, "seconds": seconds_for, "usable": wanted},
     }
 
 
