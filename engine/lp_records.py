@@ -133,7 +133,7 @@ _RECORDS = (
              "model", is_candidate=True, several=True),
     LpRecord("guarded", "exact, and a block that makes the molecule wrong is redrawn", "engine.lp.exact", "model",
              unguarded=DEFAULT_LP, is_candidate=True),
-    LpRecord("shaped", "exact, and only tokens that leave the atom a right place", "engine.lp.exact", "model",
+    LpRecord("shaped", "exact, and only tokens that leave the atom a right place", "engine.lp.shaped", "model",
              unguarded=DEFAULT_LP, asks_tokens=True, guard=GuardSettings(retries=3, back=6, most_thrown=2.0),
              is_candidate=True),
     *(

@@ -13,7 +13,7 @@ from engine.models.registry import TAGS, load_registry
 
 app = cli.new_app()
 LIST = "list"
-COLUMNS = "alias step tokenizer family backend vocab_size parameters size_mb decimals fits card notes"
+COLUMNS = "alias step tokenizer family backend vocab_size parameters size_mb numbers fits card notes"
 
 
 class ModelsGroup(cli.Group):

@@ -206,7 +206,8 @@ def _steps(generate: Generate, counters: Counters) -> Generator[list[Event], Non
 
 class _Masks(ProgramProcessor):
     """The processor of a constraint, for rows that may start inside an answer. It is before a step's tokens when
-    they are known, and keeps the scores as the model gave them. Without an LP all steps allow the same."""
+    they are known, and keeps the scores as the model gave them. Without an LP, and with one end token, all steps allow
+    the same."""
 
     def __init__(self, constraint: HasAutomaton, rows: Sequence[Work], end_id: int, model: PreTrainedModel) -> None:
         programs, device = [row.request.program for row in rows], model.device
@@ -216,7 +217,7 @@ class _Masks(ProgramProcessor):
         self.tables = self._tables = Tables.of(constraint.automaton, programs, device)
         starts = [row.cell_and_node(constraint.automaton) for row in rows]
         self.state = State(*torch.tensor(starts, device=device).unbind(dim=1))
-        self.is_open = isinstance(constraint, Unconstrained)
+        self.is_open = isinstance(constraint, Unconstrained) and not constraint.stops
         self.raw: Tensor | None = None  # [B, V]
         self._dead = torch.from_numpy(np.flatnonzero(constraint.automaton.classes == DEAD)).to(device)
 

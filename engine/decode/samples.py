@@ -128,8 +128,7 @@ class Reader:
         guarding: Guarding | None = None,
     ) -> Sample:
         token_ids, flags = tuple(ids), tuple(forced)
-        has_end = token_ids[-1:] == (self.tokenizer.end_id,)
-        inside = slice(len(token_ids) - has_end)
+        inside = slice(self.tokenizer.text_length(token_ids))
         aligned = self.aligned(molecule, token_ids[inside], flags[inside], masses or {})
         text, readings = aligned.text, aligned.readings
         if self.cleanup:

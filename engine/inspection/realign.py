@@ -34,7 +34,7 @@ def aligned_as_stored(
         if written:
             if None in written:
                 raise ValueError("one of them has no id")
-            ids = list(written[:-1] if written[-1] == tokenizer.end_id else written)
+            ids = list(written[: tokenizer.text_length(written)])
             flags = (forced or [False] * len(ids))[: len(ids)]
             lp = run.lp_record
         else:

@@ -13,7 +13,7 @@ from datetime import datetime
 from engine.errors import DriftscopeError, TokenizerError, shown
 from engine.lp_records import UNKNOWN_LP, LpRecord, split_cleanup, stored_lp, stored_name, usual_placeholder
 from engine.models.registry import ModelEntry, load_registry
-from engine.models.tags import tokenizer_place
+from engine.models.tags import tokenizer_of, tokenizer_place
 from engine.records import Descriptors, NumberFormat
 from engine.store.entries import (
     FORMER_COUNTS,
@@ -126,7 +126,10 @@ def run_tokenizer(run: RunFacts) -> tuple[TextTokenizer | None, str]:
     """The run's tokenizer, or None and why."""
     if not run.tokenizer:
         return None, "The run does not name its tokenizer."
+    entry = model_entry(run)
     try:
+        if entry is not None and (run.tokenizer not in RECIPES or entry.tokenizer == run.tokenizer):
+            return tokenizer_of(entry), ""
         return load_tokenizer(tokenizer_location(run)), ""
     except DriftscopeError as error:
         return None, f"Its tokenizer is not available here: {error}."
@@ -137,7 +140,7 @@ def number_format(run: RunFacts) -> NumberFormat:
     if run.form is not None:
         return run.form
     entry = model_entry(run)
-    return READ_FORMAT if entry is None else entry.numbers
+    return READ_FORMAT if entry is None or entry.problem else entry.numbers
 
 
 def placeholder_of(run: RunFacts) -> str:
@@ -155,7 +158,7 @@ def model_entry(run: RunFacts) -> ModelEntry | None:
 
 
 def tokenizer_location(run: RunFacts) -> str:
-    """A run tells a folder's name only; where the folder is, the registry knows."""
+    """A run tells a name only; where the folder is, the registry knows."""
     if run.tokenizer in RECIPES:
         return run.tokenizer
     entry = model_entry(run)

@@ -140,20 +140,11 @@ def names_of(folder: Path) -> tuple[str, str]:
     return tuple(_UNUSUAL.sub("-", name).strip("-._")[:64] or "checkpoint" for name in (alias, step))  # type: ignore[return-value]
 
 
-def _bins(given: str) -> BinFormat:
-    try:
-        return bins_of(given)
-    except ValueError as error:
-        raise ModelError(
-            f"bins {shown(given)}: {error}", "Give a JSON file, or WIDTH RANGE such as 0.042 21"
-        ) from error
-
-
 def _form(request: AddRequest, bins: str, sample: Sequence[str]) -> TextForm:
     """What was asked for, else what the sample shows, else the usual, which is said."""
     for own, tag in zip(request.tags, TAGS, strict=False):
         sample = [text.replace(own, tag) for text in sample]
-    given = _bins(bins) if bins else None
+    given = bins_of(bins) if bins else None
     shown_by = text_form_of(sample, given) if sample else TextForm(None, None, ())
     if given is not None and (request.decimals or request.integer_digits):
         raise ModelError("both bins and decimals are given", "Give one of them")

@@ -126,7 +126,7 @@ class LaneWatch:
             return None
         cached = self._aligned.get(sample)
         if cached is None or cached[0] != reached:
-            stop = len(ids) - (ids[-1] == self.reader.tokenizer.end_id)
+            stop = self.reader.tokenizer.text_length(ids)
             aligned = self.reader.aligned(self.molecule_of(sample), ids[:stop], forced[:stop], {})
             if answer is None:
                 aligned = _without_verdict_on_open_block(aligned)

@@ -18,8 +18,10 @@ from numpy.typing import NDArray
 from rdkit import Chem
 
 from engine.chem.guard import MoleculeGuard, WrongPlace
+from engine.lp import exact
 from engine.lp.bins import BinNumbers
 from engine.lp.completion import Completion
+from engine.lp.constraint import LpParameters
 from engine.lp.exact import ExactConstraint
 from engine.lp.numbers import BRANCH
 from engine.lp.places import (
@@ -50,7 +52,7 @@ from engine.lp.prefixes import (
 from engine.lp.table import NO_ID, SYMBOLS, Program
 from engine.lp_records import GuardCheck
 from engine.records import BinFormat
-from engine.text.tokenizers import number_ids
+from engine.text.tokenizers import TextTokenizer, number_ids
 
 FIRST, CLOSELY, MOST_KEPT = 192, 96, 128
 """Points for an atom that begins, points for a token, and witnesses that an answer keeps."""
@@ -68,6 +70,14 @@ FAR = 1e4
 ROUNDING = 1e-9
 RIGHT, WRONG, UNKNOWN = 1, 0, -1
 Flags = NDArray[np.bool_]
+
+
+def build(name: str, tokenizer: TextTokenizer, vocab_rows: int, parameters: LpParameters) -> ExactConstraint:
+    """``ConstraintError`` where a token of bins holds digits of two numbers: it leaves no single stretch."""
+    constraint = exact.build(name, tokenizer, vocab_rows, parameters)
+    if isinstance(constraint.numbers, BinNumbers):
+        leaves_of(constraint, ())
+    return constraint
 
 
 class ShapedMolecule:

@@ -25,9 +25,9 @@ from safetensors import SafetensorError, safe_open
 from engine.errors import DriftscopeError, FileError, ModelError, shown
 from engine.models.architectures import FAMILIES, check_causal, family_of, positions_of, why_not_fast
 from engine.models.devices import free_memory, pick_device
-from engine.models.registry import TAGS, ModelEntry, load_registry
+from engine.models.registry import OWN_TOKENIZER, TAGS, ModelEntry, load_registry
 from engine.models.shipped import HEAD, LIVE_IDS, ROWS, VOCAB_ROWS, WEIGHTS, expand, unpack
-from engine.models.tags import tokenizer_place
+from engine.models.tags import tokenizer_of
 from engine.paths import cache_folder
 from engine.records import BinFormat
 from engine.text.tokenizers import TextTokenizer, bin_tokens, load_tokenizer
@@ -120,9 +120,11 @@ def load_outline(entry: ModelEntry, dtype: str | None = None, attention: str = "
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
+    if entry.problem:
+        raise ModelError(f"{entry.name}: {entry.problem}", f"Correct it in {entry.source}, or `models rm {entry.name}`")
     folder, kind = model_folder(entry), AutoModelForCausalLM
     check_causal(folder)
-    tokenizer = load_tokenizer(tokenizer_place(entry))
+    tokenizer = tokenizer_of(entry)
     wanted: torch.dtype = getattr(torch, dtype or entry.dtype)
     with _reading(entry, folder):
         config: Any = AutoConfig.from_pretrained(str(folder), **_LOCAL)
@@ -210,7 +212,8 @@ def begin_ids(entry: ModelEntry, folder: Path, tokenizer: TextTokenizer) -> tupl
     """What a prompt begins with: nothing, or the BOS that the checkpoint's tokenizer adds or the registry asks for."""
     if entry.shipped is not None or entry.bos is False:  # the embedded models were trained without
         return ()
-    own_tokenizer = load_tokenizer(str(folder)) if (folder / "tokenizer.json").is_file() else tokenizer
+    is_elsewhere = entry.tokenizer != OWN_TOKENIZER and (folder / "tokenizer.json").is_file()
+    own_tokenizer = load_tokenizer(str(folder)) if is_elsewhere else tokenizer
     pieces = [own_tokenizer.piece(id_) for id_ in own_tokenizer.begin_ids]
     if entry.bos and not pieces:
         pieces = [token for token in BEGIN_TOKENS if tokenizer.id_of(token) in tokenizer.added][:1]
@@ -368,9 +371,7 @@ def summarise(entry: ModelEntry) -> dict[str, Any]:
         "dtype": entry.dtype,
         "backend": None if problem else "hf" if why else "fast",  # that `auto` chooses
         "why_not_fast": why,
-        "decimals": [entry.numbers.least_decimals, entry.numbers.most_decimals],
-        "integer_digits": entry.numbers.most_integer_digits,
-        "bins": entry.numbers.words if isinstance(entry.numbers, BinFormat) else None,  # in place of decimals
+        **_numbers_of(entry),
         "embedded": entry.shipped is not None,
         "expanded": is_expanded,  # whether the cache holds an embedded model's folder
         "fits": fits,  # devices with room for it
@@ -381,6 +382,18 @@ def summarise(entry: ModelEntry) -> dict[str, Any]:
         "problem": problem,
         "warnings": list(warnings),  # of a model that can be loaded
     }
+
+
+def _numbers_of(entry: ModelEntry) -> dict[str, Any]:
+    """How it writes them: in decimals or in bins. Nothing is known where its bins cannot be read."""
+    numbers, columns = entry.numbers, dict.fromkeys("numbers decimals integer_digits bins".split())
+    if entry.problem:
+        return columns
+    columns["numbers"] = numbers.words.partition(", ")[0]
+    if isinstance(numbers, BinFormat):
+        return columns | {"bins": numbers.words}
+    decimals = [numbers.least_decimals, numbers.most_decimals]
+    return columns | {"decimals": decimals, "integer_digits": numbers.most_integer_digits}
 
 
 def sized(model: str) -> str:

@@ -3,7 +3,8 @@
 ``data/models.toml`` names the embedded models; two files of the user add to them: the one that ``DRIFTSCOPE_MODELS``
 names, and ``models.toml`` in the user's store, which `models add` writes where none is named (docs/formats.md has every
 key).
-A file is read strictly: what is unknown or of the wrong type is named.
+A file is read strictly: what is unknown or of the wrong type is named. A file of bins that is gone or damaged is the
+problem of the one entry that names it: that entry is listed, and can be taken out, but not loaded.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ class ModelEntry:
     tags: tuple[str, ...] = ()  # tokens that stand for each of ``TAGS``; empty: these themselves
     bos: bool | None = None  # whether prompts begin with BOS; None: as its tokenizer does
     notes: str = ""
+    problem: str = ""  # its file of bins cannot be read; ``numbers`` are those of no model then
 
     @property
     def name(self) -> str:
@@ -141,10 +143,13 @@ def _entries(path: Path, document: Mapping[str, Any]) -> list[ModelEntry]:
 def entry_of_table(path: Path, table: Mapping[str, Any]) -> ModelEntry:
     """The entry that a table of this file would be."""
     try:
-        return _entry(path, 0, table)
+        entry = _entry(path, 0, table)
+        if entry.problem:
+            raise ValueError(entry.problem)
     except (ValueError, TypeError) as error:
         reason = str(error).removeprefix("model 0: ")
         raise RegistryError(f"the checkpoint cannot be registered: {reason}", "Correct it") from error
+    return entry
 
 
 def _entry(path: Path, number: int, table: Mapping[str, Any]) -> ModelEntry:
@@ -164,12 +169,13 @@ def _entry(path: Path, number: int, table: Mapping[str, Any]) -> ModelEntry:
         name = fields[key]
         need(bool(_NAME.fullmatch(name)), f"`{key}` is {shown(name)}, not at most 64 letters, digits, `.`, `_` and `-`")
     need(("folder" in fields) != ("shipped" in fields), "give one of `folder` and, for an embedded model, `shipped`")
-    numbers, tags = _numbers(path, number, fields, need), _tags(fields, need)
+    tags = _tags(fields, need)
+    numbers, problem = _numbers(path, fields, need)
     for key in ("folder", "shipped", "card", "tokenizer"):
         if text := fields.get(key):
             target = _place(path, key, text)
             fields[key] = target if key != "tokenizer" else str(target) if "/" in text or target.exists() else text
-    return ModelEntry(numbers=numbers, tags=tags, source=path, **fields)
+    return ModelEntry(numbers=numbers, tags=tags, source=path, problem=problem, **fields)
 
 
 def _place(path: Path, key: str, text: str) -> Path:
@@ -177,29 +183,33 @@ def _place(path: Path, key: str, text: str) -> Path:
     return path.parent / user_path(text, f"{shown(path, 200)}, `{key}`", RegistryError)
 
 
-def _numbers(path: Path, number: int, fields: dict[str, Any], need: Callable[[bool, str], None]) -> NumberFormat:
+def _numbers(path: Path, fields: dict[str, Any], need: Callable[[bool, str], None]) -> tuple[NumberFormat, str]:
+    """The second: why its bins cannot be read."""
     if "bins" in fields:
         need(not {"decimals", "integer_digits"} & set(fields), "it has both `bins` and decimals: give one of them")
-        return _bins(path, number, fields.pop("bins"))
+        try:
+            return bins_of(fields.pop("bins"), path.parent), ""
+        except FileError as error:
+            return SHORTEST4, f"`bins`: {error.what}"
     decimals, digits = fields.pop("decimals", [4, 4]), fields.pop("integer_digits", 3)
     is_pair = len(decimals) == 2 and all(type(count) is int for count in decimals)
     need(is_pair, f"`decimals` is {shown(decimals)}, not the least and the most, such as [1, 4]")
-    return NumberFormat(decimals[0], decimals[1], digits)
+    return NumberFormat(decimals[0], decimals[1], digits), ""
+
+
+def bin_words(text: str) -> list[str]:
+    """What was given as one text, as words of ``--bins``: a path, or `WIDTH RANGE`."""
+    return text.split() if _PAIR.fullmatch(text) else [text]
 
 
 def bins_of(text: str, folder: Path = Path()) -> BinFormat:
-    """Those of a file, seen from the folder, or `WIDTH RANGE` of the older form; FileError or ValueError."""
-    first, _, second = text.partition(" ")
-    return given_bins(first, second) if _PAIR.fullmatch(text) else read_bin_file(folder / user_path(text, "the bins"))
-
-
-def _bins(path: Path, number: int, text: str) -> BinFormat:
+    """Those of a file, seen from the folder, or `WIDTH RANGE` of the older form."""
+    words = bin_words(text)
     try:
-        return bins_of(text, path.parent)
-    except FileError as error:
-        raise ValueError(f"model {number}: `bins`: {error.what}") from error
+        return given_bins(*words) if len(words) > 1 else read_bin_file(folder / user_path(text, "the bins"))
     except ValueError as error:
-        raise ValueError(f"model {number}: `bins`: {error}") from error
+        fix = "Give a JSON file, or WIDTH RANGE such as 0.042 21"
+        raise FileError(f"{shown(text)} are no bins: {error}", fix) from error
 
 
 def _tags(fields: dict[str, Any], need: Callable[[bool, str], None]) -> tuple[str, ...]:

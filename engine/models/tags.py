@@ -1,5 +1,5 @@
-"""The tokenizer of a registered checkpoint: its own folder's or another one, with the field's tags in place of those
-that the registry names for them.
+"""The tokenizer of a registered checkpoint: its own folder's or another one, which ends texts as the checkpoint does,
+with the field's tags in place of those that the registry names for them.
 
 A tokenizer with ``<smi>`` where the field has ``[SMILES]`` is written once more, into the cache, with the tags' names
 changed and nothing else: the ids stay, and all that reads or writes texts sees the field's tags.
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,34 @@ from typing import Any
 from engine.errors import FileError, TokenizerError, shown
 from engine.models.registry import OWN_TOKENIZER, TAGS, ModelEntry
 from engine.paths import cache_folder
-from engine.text.tokenizer_build import MOST_FILE_BYTES, RECIPES, built_in, folder_of
+from engine.text.tokenizer_build import (
+    MOST_FILE_BYTES,
+    RECIPES,
+    TOKENIZER_CONFIG,
+    built_in,
+    end_ids_of_folder,
+    folder_of,
+)
+from engine.text.tokenizers import TextTokenizer, load_tokenizer
 from engine.user_files import open_file, parsed_json, publish
+
+
+def tokenizer_of(entry: ModelEntry) -> TextTokenizer:
+    tokenizer = load_tokenizer(tokenizer_place(entry), tokenizer_name(entry))
+    ends = () if entry.folder is None else end_ids_of_folder(entry.folder)
+    if not ends or {*ends} == {*tokenizer.end_ids}:
+        return tokenizer
+    return load_tokenizer(tokenizer_place(entry), tokenizer_name(entry), ends)
+
+
+def tokenizer_name(entry: ModelEntry) -> str:
+    """What runs call it: a built-in one's name, the model's where it is its own, else its folder's. No path, which a
+    run that is shared would tell of this machine."""
+    if entry.tokenizer in RECIPES:
+        return entry.tokenizer
+    path = Path(entry.tokenizer)
+    name = entry.alias if entry.tokenizer == OWN_TOKENIZER else (path if path.suffix != ".json" else path.parent).name
+    return f"{name} ({OWN_TOKENIZER})" if name in RECIPES else name
 
 
 def tokenizer_place(entry: ModelEntry) -> str:
@@ -39,7 +64,9 @@ def tagged_tokenizer(place: str, tags: Sequence[str]) -> str:
         raise TokenizerError(f"{shown(source, 200)} has no tokenizer.json, in which tags can be renamed", "Convert it")
     with open_file(file) as opened:
         content = opened.read(MOST_FILE_BYTES + 1)
-    key = hashlib.sha256(content + json.dumps(list(tags)).encode()).hexdigest()[:16]
+    config = file.with_name(TOKENIZER_CONFIG)
+    ends = config.read_bytes() if config.is_file() else b""
+    key = hashlib.sha256(content + ends + json.dumps(list(tags)).encode()).hexdigest()[:16]
     folder = cache_folder() / "tokenizers" / f"tagged-{key}"
     if folder.is_dir():
         return str(folder)
@@ -50,8 +77,8 @@ def tagged_tokenizer(place: str, tags: Sequence[str]) -> str:
 
     def fill(aside: Path) -> None:
         (aside / "tokenizer.json").write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
-        if (config := file.with_name("tokenizer_config.json")).is_file():
-            shutil.copyfile(config, aside / config.name)
+        if ends:
+            (aside / config.name).write_bytes(ends)
 
     return str(publish(folder, fill, "the tokenizer cache"))
 

@@ -47,8 +47,7 @@ def aligned_samples(generation: Generation, sample_ids: Collection[int]) -> dict
     for sample in generation.in_order():
         if sample.sample_id not in sample_ids or len(alignments) >= MOST_ALIGNED:
             continue
-        has_end = bool(sample.token_ids) and sample.token_ids[-1] == generation.reader.tokenizer.end_id
-        inside = slice(len(sample.token_ids) - has_end)
+        inside = slice(generation.reader.tokenizer.text_length(sample.token_ids))
         molecule = generation.molecule_of(sample.sample_id)
         aligned = generation.reader.aligned(molecule, sample.token_ids[inside], sample.forced[inside], {})
         alignments[sample.sample_id] = with_kinds(aligned, [block.kinds for block in sample.blocks])

@@ -130,8 +130,8 @@ def junk_tokens(
                     templates[molecule.smiles] = build_template(skeleton, tokenizer, placeholder, tags=True, form=form)
         template = templates[molecule.smiles]
         if template is not None:
-            ids = row["token_ids"]
-            inside = ids[:-1] if ids and ids[-1] == tokenizer.end_id else ids
+            ids = row["token_ids"] or []
+            inside = ids[: tokenizer.text_length(ids)]
             read = read_generated(template, inside, tokenizer, lp=lp, form=form)
             yield from ((row["sample_id"], at, ids[at]) for at in read.is_junk.nonzero()[0].tolist())
 

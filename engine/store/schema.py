@@ -21,7 +21,7 @@ RUNS = table(
     ("model_step", "text", "its checkpoint"),
     ("model_family", "text", "Qwen or LLaMA"),
     ("weights", "text", "SHA-256 of the weights, where they ship"),
-    ("tokenizer", "text", "qwen3, llama3, or a folder's name"),
+    ("tokenizer", "text", "qwen3, llama3, or a folder's name; the model's where it is its own"),
     ("vocab_size", "whole", "tokens of the tokenizer"),
     ("lp", "text", "the logits processor, none without one; +cleanup where texts were cleaned after"),
     ("placeholder", "text", "what a position LP counts with"),

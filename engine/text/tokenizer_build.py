@@ -17,7 +17,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from engine.errors import AssetError, TokenizerError, shown
 from engine.paths import cache_folder
@@ -61,6 +61,8 @@ _LLAMA_PROPERTIES = (
 ).split()
 
 _OLDER_FILES = ("*.model", "vocab.json", "vocab.txt", "merges.txt", "*.tiktoken", "tekken.json", "tokenizer*.txt")
+TOKENIZER_CONFIG, GENERATION_CONFIGS = "tokenizer_config.json", ("generation_config.json", "config.json")
+"""What says where a text ends: the token as a tokenizer names it; the ids, the first file that has them."""
 MOST_FILE_BYTES = 64 * 1024 * 1024
 
 
@@ -150,12 +152,30 @@ def from_folder(path: Path) -> Tokenizer:
 
 def end_of_folder(path: Path) -> str:
     """The token that ends a text, as tokenizer_config.json names it; empty where it names none."""
-    file = (path if path.is_dir() else path.parent) / "tokenizer_config.json"
-    try:
-        named = parsed_json(file.read_bytes())["eos_token"]
-    except (OSError, ValueError, LookupError, TypeError):
-        return ""
+    named = _settings(path, TOKENIZER_CONFIG).get("eos_token")
     return str(named.get("content", "")) if isinstance(named, dict) else str(named or "")
+
+
+def end_ids_of_folder(path: Path) -> tuple[int, ...]:
+    """The ids at which plain ``generate`` stops: those of generation_config.json, else of config.json."""
+    for name in GENERATION_CONFIGS:
+        settings = _settings(path, name)
+        inner = settings.get("text_config")
+        for part in (settings, inner if isinstance(inner, dict) else {}):
+            named = part.get("eos_token_id")
+            ids = [id_ for id_ in (named if isinstance(named, list) else [named]) if type(id_) is int]
+            if ids:
+                return tuple(dict.fromkeys(ids))
+    return ()
+
+
+def _settings(path: Path, name: str) -> dict[str, Any]:
+    """A JSON object next to a tokenizer; empty where there is none."""
+    try:
+        settings = parsed_json(((path if path.is_dir() else path.parent) / name).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return settings if isinstance(settings, dict) else {}
 
 
 def rank_file(name: str) -> Path:

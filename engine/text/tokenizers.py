@@ -30,15 +30,17 @@ if TYPE_CHECKING:  # a command that only counts tokens starts without numpy
 
 BUILT_IN = tokenizer_build.NAMES
 _WHOLE_NUMBER = re.compile(r"[0-9]{3,6}")
+CLOSE_TAG = "[/CONFORMER]"
 END_TOKENS = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<|im_end|>", "<eos>")
 
 
 class TextTokenizer:
     """One tokenizer: ids, pieces and character offsets."""
 
-    def __init__(self, name: str, backend: Tokenizer, end: str = "") -> None:
-        """``end``: the token that ends a text, as its folder names it; else one of the known names."""
-        self.name, self._end = name, end
+    def __init__(self, name: str, backend: Tokenizer, end: str = "", end_ids: Sequence[int] = ()) -> None:
+        """``end``: the token that ends a text, as its folder names it. ``end_ids``: those at which ``generate`` stops
+        with the checkpoint. Without either the end token is one of the known names."""
+        self.name, self._end, self._given_ends = name, end, tuple(end_ids)
         self.backend = backend
         self.vocab_size = backend.get_vocab_size(with_added_tokens=True)
         # A folder may ask for both; here they would drop or add tokens in silence.
@@ -166,10 +168,35 @@ class TextTokenizer:
         return self.backend.token_to_id(token)
 
     @functools.cached_property
+    def end_ids(self) -> tuple[int, ...]:
+        """The tokens that end a text; ours end with the first.
+
+        As the checkpoint says, since ``generate`` goes by that; of several the one that its tokenizer names first.
+        ``[/CONFORMER]`` is part of the text, and none of them even where ``generate`` stops at it.
+        """
+        close = self.id_of(CLOSE_TAG)
+        given = [id_ for id_ in self._given_ends if id_ in self.added and id_ != close]
+        names = (*([self._end] if self._end not in ("", CLOSE_TAG) else []), *END_TOKENS)
+        named = [id_ for id_ in map(self.id_of, names) if id_ is not None]
+        first = next((id_ for id_ in named if id_ in given), None) if given else next(iter(named), None)
+        return tuple(dict.fromkeys([*([] if first is None else [first]), *given]))
+
+    @property
     def end_id(self) -> int | None:
-        """The end-of-text token that its folder names, else one by a known name."""
-        names = (*([self._end] if self._end not in ("", "[/CONFORMER]") else []), *END_TOKENS)
-        return next((id_ for id_ in map(self.id_of, names) if id_ is not None), None)
+        """The token that our texts end with; None where there is none."""
+        return next(iter(self.end_ids), None)
+
+    @property
+    def ends_at_close(self) -> bool:
+        """Whether plain ``generate`` stops at ``[/CONFORMER]``, as models do that learnt nothing behind it."""
+        return self.id_of(CLOSE_TAG) in self._given_ends if self._given_ends else self._end == CLOSE_TAG
+
+    def text_length(self, ids: Sequence[int]) -> int:
+        """How many of an answer's ids are its text: all but the tokens at the end that end it."""
+        length = len(ids)
+        while length and ids[length - 1] in self.end_ids:
+            length -= 1
+        return length
 
     @functools.cached_property
     def begin_ids(self) -> tuple[int, ...]:
@@ -219,10 +246,10 @@ class RankTokenizer(TextTokenizer):
     is_byte_level = True
     begin_ids, _end = (), ""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, end_ids: Sequence[int] = ()) -> None:
         import tiktoken
 
-        self.name, self.recipe = name, tokenizer_build.RECIPES[name]
+        self.name, self.recipe, self._given_ends = name, tokenizer_build.RECIPES[name], tuple(end_ids)
         self.vocab_size = self.recipe.size
         self._ranks = ranks = tokenizer_build.ranks_of(name)
         special = dict(zip((*self.recipe.special, *self.recipe.tags), itertools.count(len(ranks)), strict=False))
@@ -259,20 +286,22 @@ def check_text(text: str) -> None:
         raise TokenizerError(problem, "Save the text as UTF-8") from error
 
 
-def load_tokenizer(name: str) -> TextTokenizer:
+def load_tokenizer(place: str, name: str = "", end_ids: tuple[int, ...] = ()) -> TextTokenizer:
     """A built-in tokenizer by its name, or the path of a tokenizer folder or tokenizer.json. Loaded once a process,
-    unless its file changes."""
-    if name in tokenizer_build.RECIPES:
-        return _load(name, name)
+    unless its files change. ``name``: what a folder's is called; ``end_ids``: of the checkpoint that it is used with,
+    else of the folder that it is in."""
+    if place in tokenizer_build.RECIPES:
+        return _load(place, place, end_ids)
     try:
-        path = user_path(name, "the tokenizer")
-        key = str(path.resolve()) if name and path.exists() else None
+        path = user_path(place, "the tokenizer")
+        key = str(path.resolve()) if place and path.exists() else None
     except (OSError, FileError, ValueError):  # too long, a home that is not known, a NUL
         key = None
     if key is None:
         names = ", ".join(tokenizer_build.RECIPES)
-        raise TokenizerError(f"there is no tokenizer {shown(name)}", f"Use one of {names}, or the path of a folder")
-    return _load(name, key, _changed_at(Path(key)))
+        raise TokenizerError(f"there is no tokenizer {shown(place)}", f"Use one of {names}, or the path of a folder")
+    ends = end_ids or tokenizer_build.end_ids_of_folder(Path(key))
+    return _load(name or place, key, ends, tokenizer_build.end_of_folder(Path(key)), _changed_at(Path(key)))
 
 
 def _changed_at(path: Path) -> int:
@@ -282,10 +311,10 @@ def _changed_at(path: Path) -> int:
 
 
 @functools.lru_cache(maxsize=8)
-def _load(name: str, key: str, changed_at: int = 0) -> TextTokenizer:
+def _load(name: str, key: str, end_ids: tuple[int, ...], end: str = "", changed_at: int = 0) -> TextTokenizer:
     if key in tokenizer_build.RECIPES:
-        return RankTokenizer(key)
-    return TextTokenizer(name, tokenizer_build.from_folder(Path(key)), tokenizer_build.end_of_folder(Path(key)))
+        return RankTokenizer(key, end_ids)
+    return TextTokenizer(name, tokenizer_build.from_folder(Path(key)), end, end_ids)
 
 
 # Byte-level BPE writes every byte as a printable character; this maps them back.

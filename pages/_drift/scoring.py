@@ -24,7 +24,7 @@ from engine.jobs.plan import ModelChoice
 from engine.jobs.scoring import Question, costs_work, score_work
 from engine.jobs.service import Job, service
 from engine.models.registry import ModelEntry, load_registry
-from engine.models.tags import tokenizer_place
+from engine.models.tags import tokenizer_name, tokenizer_place
 from pages._shared.errors import escaped
 from pages._shared.visitor import presence, visitor
 
@@ -119,7 +119,7 @@ def compatible(inspection: Inspected) -> list[ModelEntry]:
             place = tokenizer_place(entry)
         except DriftscopeError:  # its tokenizer is gone
             return False
-        return run.tokenizer in (str(place), Path(place).name)
+        return run.tokenizer in (tokenizer_name(entry), str(place), Path(place).name)
 
     matches = [entry for entry in entries if entry.name == run.model or has_tokenizer(entry)]
     return sorted(matches, key=lambda entry: entry.name != run.model)

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import streamlit as st
 
@@ -15,7 +14,7 @@ from engine.figures.queue_words import waiting_words
 from engine.figures.words import listed
 from engine.jobs.adding import Added, AddRequest, adding_work
 from engine.jobs.service import Job, service
-from engine.models.registry import OWN_TOKENIZER, TAGS
+from engine.models.registry import OWN_TOKENIZER, TAGS, bin_words
 from engine.records import DESCRIPTORS, MOST_DECIMALS, MOST_INTEGER_DIGITS, SPELLED, Descriptors
 from engine.text.text_form import texts_of
 from engine.text.tokenizers import BUILT_IN
@@ -27,6 +26,8 @@ _IS_OPEN, _ADDED, _CHECKED = "add_open", "add_name", "add_checked"
 TICK_S = 0.1
 FOUND, SAID, BINS = "From its texts", "Decimals", "Bins"
 TYPES = ["txt", "json", "jsonl", "ndjson", "gz"]
+TYPED = "texts.txt"
+"""What the command calls a file of texts that were typed in."""
 EXAMPLE = (
     "[SMILES]CC=O[/SMILES][CONFORMER][C]<1.2034,-0.51,0.0>[C]<-0.2112,0.0331,0.0>=[O]<-1.1,0.4769,0.0>[/CONFORMER]"
 )
@@ -34,6 +35,14 @@ LEAD = (
     "A Hugging Face folder of **any causal language model** (Gemma, Mistral, Phi, Qwen, ...), with safetensors and a "
     "tokenizer that has the tags `[SMILES]` and `[CONFORMER]`."
 )
+
+
+@dataclass(frozen=True, slots=True)
+class TextSample:
+    """Texts that the model was trained on, and the name of their file, which texts that were typed in have not."""
+
+    texts: tuple[str, ...] = ()
+    file: str = ""
 
 
 def add_button() -> None:
@@ -82,10 +91,11 @@ def _form() -> None:
             st.caption("Give the folder of a checkpoint.")
     if check or add:
         _look(request, sample, is_added=add)
-    elif (checked := st.session_state.get(_CHECKED)) is not None and checked[0] == request:
+    elif (checked := st.session_state.get(_CHECKED)) is not None and checked[0] == (request, sample):
         _show(checked[1])
-    st.caption("The same from a terminal:")
-    st.code(_command(request), language=None, wrap_lines=True)
+    typed = f", with the texts above in a file {TYPED}" if sample.texts and not sample.file else ""
+    st.caption(f"The same from a terminal{typed}:")
+    st.code(_command(request, sample), language=None, wrap_lines=True)
 
 
 def _names(request: AddRequest) -> AddRequest:
@@ -95,8 +105,8 @@ def _names(request: AddRequest) -> AddRequest:
     return replace(request, alias=(alias or "").strip(), step=(step or "").strip())
 
 
-def _text_form(request: AddRequest) -> tuple[AddRequest, list[str], str]:
-    """With the texts of a sample, and what is wrong with them, as Markdown."""
+def _text_form(request: AddRequest) -> tuple[AddRequest, TextSample, str]:
+    """With a sample of its texts, and what is wrong with them, as Markdown."""
     how = st.segmented_control(
         "How it writes numbers and descriptors",
         (FOUND, SAID, BINS),
@@ -111,7 +121,8 @@ def _text_form(request: AddRequest) -> tuple[AddRequest, list[str], str]:
         most = int(second.number_input("Most decimals", 1, MOST_DECIMALS, 4, key="add_most"))
         digits = int(third.number_input("Integer digits", 1, MOST_INTEGER_DIGITS, 3, key="add_digits"))
         problem = "" if least <= most else f"{least} decimals at least and {most} at most do not fit together."
-        return replace(request, decimals=(least, most), integer_digits=digits, descriptors=_descriptors()), [], problem
+        request = replace(request, decimals=(least, most), integer_digits=digits, descriptors=_descriptors())
+        return request, TextSample(), problem
     if how == BINS:
         bins = st.text_input(
             "Bins",
@@ -121,7 +132,7 @@ def _text_form(request: AddRequest) -> tuple[AddRequest, list[str], str]:
             "older form in brackets, width and range: 0.042 21.",
         )
         problem = "" if bins else "Give the file of its bins: texts and tokens do not say where bins begin and end."
-        return replace(request, bins=(bins or "").strip(), descriptors=_descriptors()), [], problem
+        return replace(request, bins=(bins or "").strip(), descriptors=_descriptors()), TextSample(), problem
     text = st.text_area(
         "Some of its texts, one per line", key="add_texts", height=100, placeholder=EXAMPLE, help="Or a file, below."
     )
@@ -129,8 +140,9 @@ def _text_form(request: AddRequest) -> tuple[AddRequest, list[str], str]:
     try:
         lines = texts_of(files[0].name, files[0].getvalue()) if files else (text or "").splitlines()
     except DriftscopeError as error:
-        return request, [], error_markdown(error)
-    return request, [line for line in lines if line.strip()], ""
+        return request, TextSample(), error_markdown(error)
+    texts = tuple(line for line in lines if line.strip())
+    return request, TextSample(texts, files[0].name if files else ""), ""
 
 
 def _descriptors() -> Descriptors:
@@ -157,11 +169,12 @@ def _more(request: AddRequest) -> tuple[AddRequest, str]:
     return more, problem
 
 
-def _look(request: AddRequest, sample: Sequence[str], *, is_added: bool) -> None:
+def _look(request: AddRequest, sample: TextSample, *, is_added: bool) -> None:
     """By the worker, since it imports transformers."""
     seen = st.empty()
     try:
-        job = service().submit(visitor(), adding_work(request, sample, dry_run=not is_added), is_there=presence())
+        work = adding_work(request, sample.texts, dry_run=not is_added)
+        job = service().submit(visitor(), work, is_there=presence())
         added = _result(job, seen)
     except DriftscopeError as error:
         st.session_state.pop(_CHECKED, None)
@@ -174,7 +187,7 @@ def _look(request: AddRequest, sample: Sequence[str], *, is_added: bool) -> None
         _close()
         st.toast(f"{escaped(added.entry.name)} was added.", icon=":material/check:")
         st.rerun()
-    st.session_state[_CHECKED] = request, added
+    st.session_state[_CHECKED] = (request, sample), added
     _show(added)
 
 
@@ -198,17 +211,17 @@ def _show(added: Added) -> None:
         st.warning(f"Not {escaped(listed(names))}: {escaped(why)}", icon=":material/block:")
 
 
-def _command(request: AddRequest) -> str:
+def _command(request: AddRequest, sample: TextSample) -> str:
     words = ["models", "add", request.folder or "FOLDER"]
     for option, value in (("--alias", request.alias), ("--step", request.step), ("--dtype", request.dtype)):
         words += [option, value] if value else []
     if st.session_state.get("add_form") == BINS:
-        words += ["--bins", *(request.bins or "bins.json").split()[:2], "--descriptors", str(request.descriptors)]
+        words += ["--bins", *bin_words(request.bins or "bins.json"), "--descriptors", str(request.descriptors)]
     elif request.decimals:
         words += ["--decimals", "{}-{}".format(*request.decimals), "--integer-digits", str(request.integer_digits)]
         words += ["--descriptors", str(request.descriptors)]
-    else:
-        words += ["--sample", "train.txt"]
+    elif sample.texts:
+        words += ["--sample", sample.file or TYPED]
     words += ["--tokenizer", request.tokenizer] if request.tokenizer not in ("", OWN_TOKENIZER) else []
     words += ["--tags", ",".join(request.tags)] if request.tags else []
     return shlex.join([".venv/bin/python", "-m", "engine", *words])

@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +19,8 @@ from engine.chem.smiles import parse_smiles
 from engine.decode.generation import Generation
 from engine.decode.plan import Plan
 from engine.errors import DriftscopeError, RegistryError
-from engine.jobs.adding import AddRequest, add_checkpoint, names_of
+from engine.jobs.adding import AddRequest, add_checkpoint, lps_of, names_of
+from engine.lp.constraint import LpParameters, build_constraint
 from engine.models.loading import load_model, summarise
 from engine.models.registry import USER_VARIABLE, load_registry, usual_file
 from engine.models.registry_file import remove_entry
@@ -26,6 +28,7 @@ from engine.models.shipped import WEIGHTS
 from engine.records import FIXED4, SHORTEST4, BinFormat, NumberFormat
 from engine.text.placeholder import reference_texts
 from engine.text.text_form import sample_texts, text_form_of
+from engine.text.tokenizers import load_tokenizer
 from tests.tiny_checkpoints import TAGS, byte_tokenizer, tiny_checkpoint, write_tokenizer
 
 SMILES = ("CC(C)[C@H](N)C(=O)O", "OCC1CCCCC1", "c1ccc(CN)cc1", "CCCCCCCO", "NC(=O)c1ccncc1", "OC1CCNC1", "CCOC(=O)CN")
@@ -186,6 +189,20 @@ def test_bins_are_given_and_never_guessed(gemma: Path, tmp_path: Path) -> None:
     (sample,) = Generation(load_model(entry, "cpu"), [parse_smiles("CO")], Plan("exact")).run()
     assert sample.check.clean and sample.text.startswith("[CONFORMER][C]") and sample.text.count(";") == 2
     assert add_checkpoint(AddRequest(str(gemma), "older", bins="0.042 21")).entry.numbers.words.startswith("1,000 bins")
+
+
+def test_an_lp_that_does_not_write_these_bins_says_why_before_it_is_chosen() -> None:
+    """LLaMA's tokens of three digits hold the end of one number of four and the beginning of the next."""
+    tokenizer = load_tokenizer("llama3")
+    entry = SimpleNamespace(numbers=BinFormat.equal(-21, 21, 0.042))
+    loaded: Any = SimpleNamespace(entry=entry, tokenizer=tokenizer, vocab_rows=tokenizer.vocab_size)
+    reasons = lps_of(loaded)
+    problem = "the LP shaped is not for these bins: tokens hold digits of several numbers of 4 digits"
+    assert (reasons["shaped"], reasons["exact"], reasons["guarded"]) == (problem, "", "")
+    with pytest.raises(DriftscopeError, match=problem):
+        build_constraint("shaped", tokenizer, tokenizer.vocab_size, LpParameters(form=entry.numbers))
+    entry.numbers = BinFormat.equal(-13, 13, 0.104)  # three digits
+    assert lps_of(loaded)["shaped"] == ""
 
 
 def test_descriptors_with_hydrogens_are_found(gemma: Path) -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import RegistryError
+from engine.errors import ModelError, RegistryError
+from engine.models.loading import load_outline
 from engine.models.registry import EMBEDDED, USER_VARIABLE, load_registry, read_registry
 from engine.records import SHORTEST4, BinFormat, NumberFormat
 from tests.small_models import write_registry
@@ -64,8 +65,6 @@ def test_a_tokenizer_is_a_name_or_a_path_beside_the_file(tmp_path: Path, given: 
         (('"llama3"', '"llama3"\ndescriptors = "long"'), "`descriptors` is"),
         (('"llama3"', '"llama3"\nbos = 1'), "`bos` is"),
         (('"llama3"', '"llama3"\ndecimals = [4, 1]'), "decimals must satisfy 0 <= least <= most"),
-        (('"llama3"', '"llama3"\nbins = "no.json"'), "model 2: `bins`: "),
-        (('"llama3"', '"llama3"\nbins = "0.5 0.3"'), "model 2: `bins`: bins of 0.5 over -0.3 to 0.3"),
         (('"llama3"', '"llama3"\nbins = "0.5 1"\ndecimals = [1, 4]'), "it has both `bins` and decimals"),
         (('"llama3"', '"llama3"\ndecimals = [1, 4, 5]'), "`decimals` is '[1, 4, 5]', not the least and the most"),
         (('"llama3"', '"llama3"\ndecimals = [true, 4]'), "`decimals` is '[True, 4]'"),
@@ -81,6 +80,21 @@ def test_what_is_wrong_is_named_with_its_place(tmp_path: Path, change: tuple[str
     with pytest.raises(RegistryError) as caught:
         read_registry(path)
     assert complaint in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("bins", "problem"),
+    [("no.json", "no.json' cannot be read"), ("half.json", "is no file of bins"), ("0.5 0.3", "bins of 0.5 over -0.3")],
+)
+def test_bins_that_cannot_be_read_are_the_problem_of_their_entry_alone(tmp_path: Path, bins: str, problem: str) -> None:
+    (tmp_path / "half.json").write_text('{"mode": "unif')
+    path = tmp_path / "models.toml"
+    path.write_text(f'[[model]]\n{PLAIN}bins = "{bins}"\n[[model]]\n{PLAIN.replace("m380", "other")}')
+    broken, whole = load_registry([path]).entries
+    assert (whole.name, whole.problem) == ("other:2e", "")
+    assert broken.name == "m380:2e" and broken.problem.startswith("`bins`: ") and problem in broken.problem
+    with pytest.raises(ModelError, match=r"m380:2e: `bins`: .*Correct it in .*models.toml, or `models rm m380:2e`"):
+        load_outline(broken)
 
 
 def test_the_user_file_adds_to_the_embedded_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
