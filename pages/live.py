@@ -8,6 +8,7 @@ from streamlit.delta_generator import DeltaGenerator
 from engine.errors import DriftscopeError
 from engine.jobs.plan import RunPlan
 from engine.records import Molecule
+from engine.text.examples import examples_of
 from pages._live import lanes as live_lanes
 from pages._live import session
 from pages._live.board import choose_sample, preview, shown_sample, size_words
@@ -18,7 +19,7 @@ from pages._live.results import show_results, show_running
 from pages._shared.components.bring_into_view import bring_into_view
 from pages._shared.errors import error_markdown, shown_errors
 from pages._shared.frame import page
-from pages._shared.generation_inputs import quick_inputs, sampling_input, show_problems
+from pages._shared.generation_inputs import examples_input, quick_inputs, sampling_input, show_problems
 from pages._shared.sections import fold, is_unfolded, put_unfolded
 from pages._shared.shown import put_shown
 
@@ -67,6 +68,7 @@ def inputs() -> tuple[tuple[Molecule, ...], bool]:
         start = st.container(width="content")
         with st.popover("Sampling, length, device", icon=":material/tune:"):
             sampling, limit, device = sampling_input()
+            examples = examples_input()
     put_shown(molecules=[molecule.smiles for molecule in molecules], lps=[lp for lp, *_ in chosen])
     lanes: list[RunPlan] = []
     if entry is not None:
@@ -74,8 +76,9 @@ def inputs() -> tuple[tuple[Molecule, ...], bool]:
     if molecules and entry is not None and chosen:
         asked = partial(lanes_of, molecules, entry, chosen, sampling, seed=seed, samples=samples, limit=limit)
         try:
-            lanes = asked(device=device, conformers=conformers)
-        except DriftscopeError as error:  # an LP of one of the lanes does not go with the numbers
+            before = examples_of(examples) if examples else ""
+            lanes = asked(device=device, conformers=conformers, examples=before)
+        except DriftscopeError as error:  # no examples, or an LP of one of the lanes does not go with the numbers
             st.error(error_markdown(error), icon=":material/error:")
     if start.button(
         "Generate",

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from engine.errors import FileError, shown
+from engine.paths import user_path
 from engine.records import BIN_MODES, MOST_BINS, BinFormat, BinMode
 from engine.user_files import parsed_json, read_text
 
@@ -84,5 +85,5 @@ def _is_number(value: Any) -> TypeGuard[float]:
 def given_bins(first: str, second: str = "") -> BinFormat:
     """Those of ``--bins FILE``, or ``--bins WIDTH RANGE`` of the older form."""
     if not second:
-        return read_bin_file(Path(first))
+        return read_bin_file(user_path(first, "the bins"))
     return BinFormat.in_brackets(float(first), float(second))

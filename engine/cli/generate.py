@@ -28,7 +28,7 @@ from engine.lp_records import (
     split_cleanup,
 )
 from engine.models.registry import ModelEntry
-from engine.paths import STATIC
+from engine.paths import STATIC, user_path
 from engine.records import BinFormat, Molecule, NumberFormat, ReaderName
 from engine.store.schema import RUN
 from engine.user_files import writing
@@ -122,7 +122,7 @@ class Plan:
         if self.examples:
             from engine.text.examples import read_examples
 
-            values["examples"] = read_examples(Path(self.examples))
+            values["examples"] = read_examples(user_path(self.examples, "--examples"))
         return DecodePlan(**cli.given(DecodePlan, self) | values)
 
 

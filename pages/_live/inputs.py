@@ -225,10 +225,11 @@ def lanes_of(
     conformers: int = 1,
     limit: int | None = None,
     device: str = "auto",
+    examples: str = "",
 ) -> list[RunPlan]:
     """One lane each; they differ in LP, backend, placeholder, descriptors and guard only."""
     model = ModelChoice(entry.alias, entry.step, device=device)
-    plan = Plan(sampling=sampling, generations=samples, seed=seed, limit=limit)
+    plan = Plan(sampling=sampling, generations=samples, seed=seed, limit=limit, examples=examples)
     return [
         RunPlan(
             model,

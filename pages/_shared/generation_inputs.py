@@ -16,6 +16,8 @@ from pages._shared.errors import error_markdown
 
 FIRST_MODEL = "demo-llama:final"
 FIRST_SAMPLING = "qwen3"
+MOST_EXAMPLES = 6_000
+"""Characters: all of it is in the address."""
 MOST_PROBLEMS = 3
 """Unreadable lines that are shown one by one."""
 FILTERS = ("temperature", "top_k", "top_p", "min_p")
@@ -56,6 +58,20 @@ def quick_inputs() -> tuple[int, int, int]:
         "Conformers", 1, MOST_ASKED, 1, key="conformers", bind="query-params", help=CONFORMERS_HELP
     )
     return int(seed or 0), int(count or 1), int(several or 1)
+
+
+def examples_input() -> str:
+    """Examples before each prompt, as they are typed."""
+    text = st.text_area(
+        "Examples before each prompt",
+        key="examples",
+        height=68,
+        max_chars=MOST_EXAMPLES,
+        bind="query-params",
+        placeholder="[SMILES]CO[/SMILES][CONFORMER][C]<...>[O]<...>[/CONFORMER]",
+        help="Molecules with their conformers, which the model reads first; of a file: `generate --examples FILE`.",
+    )
+    return (text or "").strip()
 
 
 def sampling_input() -> tuple[Sampling, int | None, str]:

@@ -18,6 +18,7 @@ from engine.chem.rmsd import superpose
 from engine.chem.smiles import parse_smiles
 from engine.inspection.tries import ThrownText
 from engine.jobs.service import Service
+from engine.store.schema import STEPS
 from engine.store.store import Store
 from pages._live import board, conformer, files, grid, session
 from pages._live import lanes as live_lanes
@@ -149,6 +150,21 @@ def test_several_conformers_are_asked_for_by_a_number_and_looked_at_one_by_one(l
         (frame,) = app.get("iframe")
         frames.append(frame.proto.srcdoc)
     assert not app.exception and frames[0] != frames[1], "each has its own places"
+
+
+def test_examples_stand_before_the_prompt(live: Live) -> None:
+    """The model has read them: what it thinks of the same tokens is another thing."""
+    examples = "[SMILES]CO[/SMILES]\n[CONFORMER][C]<0.1,0.2,0.3>[O]<1.1,1.2,1.3>[/CONFORMER]"
+    p_raw = []
+    for more in ({}, {"examples": examples}):
+        (lane,) = generated(live, lp1="exact", lp2="—", lp3="—", **more).session_state["live_lanes"]
+        entry = open_store().entry(lane.run_id)
+        assert entry.row.get("examples") == (1 if more else None)
+        p_raw.append(entry.read(STEPS.name)["p_raw"].to_numpy()[:3])
+    assert np.abs(p_raw[0] / p_raw[1] - 1).max() > 1e-3
+    app = live(smiles="CC=O", examples="CO [C]<0.1,0.2,0.3>")
+    (error,) = app.error
+    assert "No example begins at" in error.value and app.button(key="generate").disabled
 
 
 def test_three_lanes_from_click_to_result(live: Live, tmp_path: Path) -> None:

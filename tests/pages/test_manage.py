@@ -184,6 +184,34 @@ def test_everything_that_is_chosen_is_in_the_command(board: Board) -> None:
     assert (args.sampling, args.temperature, args.limit) == ("qwen3", 0.9, 99)
 
 
+def test_bins_and_examples_that_no_entry_names_are_given(board: Board, tmp_path: Path) -> None:
+    bins, examples = tmp_path / "my bins.json", tmp_path / "examples.txt"
+    bins.write_text('{"mode": "uniform", "L": -10.5, "H": 10.5, "n_bins": 256}')
+    examples.write_text("[SMILES]CO[/SMILES]\n[CONFORMER][C]128130125;[O]100102098;[/CONFORMER]\n")
+    app = opened(run_lp=["none", "exact"], run_bins=str(bins), run_examples=str(examples))
+    assert not app.error and f"--bins '{bins}' --examples {examples}" in app.code[-1].value
+    _, handed, _ = start(app, board)
+    args = parsed(handed)
+    assert (args.bins, args.examples) == ((str(bins), ""), str(examples))
+    app.text_input("run_bins").set_value("0.042 21").run()
+    assert parsed(shlex.split(app.code[-1].value)[3:]).bins == ("0.042", "21")
+
+
+@pytest.mark.parametrize(
+    ("query", "part"),
+    [
+        ({"run_bins": "/gone/bins.json"}, "cannot be read"),
+        ({"run_bins": "0.5 0.3"}, "bins of 0.5 over"),
+        ({"run_bins": "0.042 21", "run_lp": "truncating"}, "is for decimals, not for bins"),
+        ({"run_examples": "/gone/examples.txt"}, "cannot be read"),
+    ],
+)
+def test_bins_and_examples_that_cannot_be_read_start_nothing(query: dict[str, Any], part: str) -> None:
+    app = opened(**query)
+    (error,) = app.error
+    assert part in error.value.replace("\\", "") and "start_runs" not in keys(app)
+
+
 @pytest.mark.parametrize(
     ("query", "parts"),
     [

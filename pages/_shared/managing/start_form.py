@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import streamlit as st
 
@@ -19,7 +20,9 @@ from engine.figures.words import counted
 from engine.jobs.commands import Input
 from engine.jobs.plan import sampling_name
 from engine.models.devices import spare_cores
-from engine.models.registry import load_registry
+from engine.models.registry import bin_words, bins_of, load_registry
+from engine.paths import user_path
+from engine.text.examples import read_examples
 from pages._shared.choices import one_of
 from pages._shared.errors import error_markdown
 from pages._shared.generation_inputs import (
@@ -86,6 +89,7 @@ class StartForm:
             seed, each, conformers = quick_inputs()
             with st.expander("Sampling, batch and device", icon=":material/tune:"):
                 sampling, limit, device = sampling_input()
+                prompt = prompt_inputs()
                 more_words, plan = self.plan_options()
             label = st.text_input(
                 "Label", key="run_label", bind="query-params", max_chars=MOST_TEXT, placeholder="a name of your own"
@@ -100,12 +104,12 @@ class StartForm:
             return
         try:
             plan_of = partial(Plan, sampling=sampling, generations=each, seed=seed, limit=limit, conformers=conformers)
-            list(map(plan_of, lps))  # which checks them
+            list(map(partial(plan_of, **prompt.read()), lps))  # which checks them
         except DriftscopeError as error:
             st.error(error_markdown(error), icon=":material/error:")
             return
         label, usual = " ".join((label or "").split()), Plan()
-        words = ["run", *words, *more_words]
+        words = ["run", *words, *more_words, *prompt.words]
         words += [word for name in models for word in ("--model", name)]
         words += [word for name in lps for word in ("--lp", name)]
         words += [*molecules.words, *sampling_words(sampling)]
@@ -146,6 +150,47 @@ def _choices(
     index = names.index(first[0]) if first else 0
     chosen = st.selectbox(label, names, index, key=key, bind="query-params", help=help_)
     return [chosen] if chosen else list(first)
+
+
+@dataclass(frozen=True, slots=True)
+class PromptInputs:
+    """What the model's entry does not say: bins, and examples before each prompt, as they are typed."""
+
+    bins: str = ""
+    examples: str = ""
+
+    @property
+    def words(self) -> list[str]:
+        words = ["--bins", *bin_words(self.bins)] if self.bins else []
+        return words + (["--examples", self.examples] if self.examples else [])
+
+    def read(self) -> dict[str, Any]:
+        """As a plan has them; a ``DriftscopeError`` where they are none."""
+        plan: dict[str, Any] = {"form": bins_of(self.bins)} if self.bins else {}
+        return plan | ({"examples": read_examples(user_path(self.examples, "Examples"))} if self.examples else {})
+
+
+def prompt_inputs() -> PromptInputs:
+    left, right = st.columns(2)
+    bins = left.text_input(
+        "Bins",
+        key="run_bins",
+        bind="query-params",
+        max_chars=MOST_PATHS,
+        placeholder="as registered",
+        help="In place of what the model's entry says: a JSON file (mode, L, H, n_bins, edges) on the machine that the "
+        "app runs on; or, of the older form in brackets, width and range: 0.042 21.",
+    )
+    examples = right.text_input(
+        "Examples",
+        key="run_examples",
+        bind="query-params",
+        max_chars=MOST_PATHS,
+        placeholder="none",
+        help="Molecules with conformers, which the model reads before each prompt: a text file on the machine that the "
+        "app runs on.",
+    )
+    return PromptInputs((bins or "").strip(), (examples or "").strip())
 
 
 def sampling_words(sampling: Sampling) -> list[str]:
