@@ -123,7 +123,8 @@ def read_pool(
     limit_s: float = 60.0,
 ) -> Generator[PoolConformer]:
     """Each record's conformer, in their order, judged unless ``settings`` is None. Processes read and judge them, and
-    one on which a process ends or that takes longer than ``limit_s`` of computing costs a sentence."""
+    one on which a process ends or that takes longer than ``limit_s`` of computing costs a sentence; what it should be
+    is then read by a process as well."""
     is_open = settings is not None and (settings.energy or settings.strain == "gfn2-xtb")
     if settings is not None and settings.strain == "gfn2-xtb":
         xtb_calculator()  # what is missing is said here
@@ -152,8 +153,10 @@ def _answered(
         if error.why == "start":
             raise DriftscopeError("a process that judges ended before its work", "Try again") from error
         if len(group) == 1:
-            yield _not_finished(group[0], error, limit_s)
-            return
+            if group[0].problem:  # nor what it should be
+                yield PoolConformer(group[0].source, problem=group[0].problem)
+                return
+            group = [replace(group[0], problem=_why_not_finished(error, limit_s))]
     for record in group:
         yield from _answered(pool, (record,), pool.submit(_packed((record,))), limit_s)
 
@@ -163,11 +166,8 @@ def _packed(records: Sequence[PoolRecord]) -> list[tuple[Any, ...]]:
     return [tuple(getattr(record, name) for name in PoolRecord.__slots__) for record in records]
 
 
-def _not_finished(record: PoolRecord, error: SandboxError, limit_s: float) -> PoolConformer:
-    is_slow = error.why == "time"
-    reason = f"stopped after {limit_s:g} s of computing" if is_slow else f"not judged: {error.what}"
-    asked, smiles_from = _named(record.written)
-    return PoolConformer(record.source, asked=asked, smiles_from=smiles_from, problem=reason)
+def _why_not_finished(error: SandboxError, limit_s: float) -> str:
+    return f"stopped after {limit_s:g} s of computing" if error.why == "time" else f"not judged: {error.what}"
 
 
 # --- in the child ----------------------------------------------------------------------------------------------------

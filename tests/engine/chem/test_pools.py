@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from rdkit import Chem
 
-from engine.chem.pools import PoolConformer, pool_records, read_pool
+from engine.chem.pools import PoolConformer, PoolRecord, pool_records, read_pool
+from engine.chem.verdict import WITH_STRAIN
 from engine.errors import FileError
 from tests.engine.chem.pickles import conformers, generations, write
 
@@ -87,6 +88,21 @@ def test_a_mirrored_centre_is_the_same_molecule_with_wrong_stereo(tmp_path: Path
         "stereo",
         3,
     )
+
+
+def test_what_was_stopped_is_named_by_a_process_with_limits_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A peptide of 161 atoms at random places takes seconds to relax. Nothing is parsed in this process."""
+    smiles = f"N{'CC(=O)N' * 40}C"
+    mol = Chem.MolFromSmiles(smiles)
+    steps = np.random.default_rng(0).normal(size=(mol.GetNumAtoms(), 3))
+    conformer = Chem.Conformer(mol.GetNumAtoms())
+    conformer.SetPositions(np.cumsum(steps, axis=0))
+    mol.AddConformer(conformer)
+    record = PoolRecord("record 1", Chem.MolToMolBlock(mol), (("property smiles", smiles),))
+    monkeypatch.setattr("engine.chem.pools._named", None)
+    (stopped,) = read_pool([record], WITH_STRAIN, workers=1, limit_s=0.5)
+    assert (stopped.asked, stopped.smiles_from) == (Chem.MolToSmiles(mol), "property smiles")
+    assert stopped.problem == "stopped after 0.5 s of computing" and not stopped.xyz
 
 
 def test_a_clash_is_found_in_its_record_alone(tmp_path: Path, alanine: Chem.Mol) -> None:
