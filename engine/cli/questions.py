@@ -47,6 +47,10 @@ CONVENTION_COLUMNS = (
     "whose cov_r cov_p mat_r_ang mat_p_ang molecules missing left_out missing_rule failed_rule reached samples_rule "
     "permutation by_atom_indices more"
 )
+FALLBACKS = (
+    "fallbacks (of an RMSD): symmetry_budget = molecules with more symmetries than are tried, upper bounds; "
+    "without_rmsd = pairs; atom_indices, by_atom_indices = pairs of these that are taken by atom indices."
+)
 POOL_COLUMNS = "smiles conformers stereo_right geometry_right usable strain_kcal failed"
 CONTROL, TEST = cli.words(..., "CONTROL"), cli.words(..., "TEST")
 
@@ -273,7 +277,7 @@ def evaluate(
         "references": of and of.name,
         "etkdg_per_molecule": None if of else request.per_molecule,
         "reference_conformers": evaluation.references,
-        **cli.picked(evaluation, "asked without_references"),
+        **cli.picked(evaluation, "asked conformers without_references"),
         "references_not_asked": evaluation.not_asked,
         **rule,
         **evaluation.figures.columns(),
@@ -293,11 +297,14 @@ def show_evaluation(
     io: cli.Io, document: dict[str, Any], conventions: list[dict[str, Any]], published: Sequence[dict[str, Any]] = ()
 ) -> int:
     """The conventions and what is published as tables below the figures."""
+    from engine.figures.conventions import LEGEND
+
     if io.is_json:
         return cli.emit_json(document | {"conventions": conventions, "published": list(published)})
     io.show(document)
     cli.write("\nby convention")
     io.show(conventions, CONVENTION_COLUMNS)
+    cli.write(f"{LEGEND}\n{FALLBACKS}")
     if published:
         cli.write("\npublished; figures only where nothing differs")
         io.show(published, "name convention cov_r cov_p mat_r_ang mat_p_ang differs")
@@ -461,9 +468,11 @@ def cost_of_lp(
     from engine.inspection.runs import run_facts
     from engine.jobs.scoring import ScoredRun, score_run
     from engine.models.devices import set_threads
+    from engine.questions import question_of, with_texts
     from engine.questions.drift_lp_cost import PLACES, cost_rows, sentences
 
     facts = run_facts(store := io.opened(), run_id)
+    with_texts(question_of("drift_lp_cost"), [store.entry(facts.run_id)])
     if kept:
         scored = ScoredRun(store.entry(facts.run_id), cost_of_run(store, facts), 0, 0, 0.0, is_stored=False)
     else:

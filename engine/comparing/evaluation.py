@@ -95,6 +95,7 @@ class Evaluation:
     entry: Entry
     request: EvaluationRequest
     asked: int  # samples of the run
+    conformers: int  # of these, read or not: an answer may have several
     references: int  # conformers
     without_references: int  # molecules left out
     not_asked: int  # molecules of the set that the run was never asked for; a pickle lacks its own, which are missing
@@ -187,11 +188,13 @@ def evaluate_run(
     rest = 0 if request.references is None else request.references.molecule_count - judged
     # A pickle has no place for a molecule of which nothing was generated.
     missing = rest if CONFORMERS.name in entry.sheet["tables"] else 0
+    each = _asked_of(store, entry)
     names = tuple(np.array([s for s in molecules if s not in set(without)], dtype=object)[kept])
     return Evaluation(
         entry=entry,
         request=request,
         asked=len(smiles),
+        conformers=sum(each.values()),
         references=references,
         without_references=len(molecules) - judged,
         not_asked=rest - missing,
@@ -200,7 +203,7 @@ def evaluate_run(
         figures=over_molecules([*run.molecules, *[None] * missing], request.rule),
         clustered=clustered,
         baseline=None if clustered is None else _baseline_of(clustered, run, request),
-        matrices=(*_named(names, of_run, _asked_of(store, entry)), *[MoleculeMatrix("", np.empty((1, 0)))] * missing),
+        matrices=(*_named(names, of_run, each), *[MoleculeMatrix("", np.empty((1, 0)))] * missing),
     )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from engine.figures.statistics import Interval, quotient, wilson
+from engine.figures.words import listed
 from engine.lp_records import stored_name
 from engine.records import RULE_HELP
 from engine.store.entries import (
@@ -161,6 +162,8 @@ MEASURES = (
     Measure("mat_p", "MAT-P, stated", "Å", better="less", help="As a report or its file states it"),
 )  # fmt: skip
 BY_NAME = {measure.name: measure for measure in MEASURES}
+OF_SEVERAL = frozenset(m.name for m in MEASURES if "conformers" in m.name or m.name.startswith("differ_"))
+"""Shown at once where an answer has several conformers."""
 SAMPLED = tuple(measure for measure in MEASURES if measure.sample)
 """Those that runs are compared by, sample by sample."""
 
@@ -248,3 +251,26 @@ def has_samples(entry: Entry) -> bool:
 def is_pool(entry: Entry) -> bool:
     """Whether it has conformers and no texts."""
     return CONFORMERS.name in entry.parts
+
+
+def conformers_per_answer(entry: Entry) -> int | None:
+    """As asked for; None where that is not known."""
+    stated = entry.row.get("conformers_per_answer")
+    return 1 if stated is None and entry.row["origin"] == "measured" else stated
+
+
+def pool_notes(entries: Sequence[Entry], names: Mapping[str, str]) -> list[str]:
+    """What a pool is, and what is known of it."""
+    pools = listed([names[entry.id] for entry in entries if is_pool(entry)])
+    known = "only stereo, geometry, strain, RMSD and coverage are known, not texts, tokens or time"
+    return [f"{pools}: conformers of another program, of which {known}."] if pools else []
+
+
+def answer_notes(entries: Sequence[Entry], names: Mapping[str, str]) -> list[str]:
+    """Of runs whose answers hold different numbers of conformers."""
+    each = {names[entry.id]: conformers_per_answer(entry) for entry in entries}
+    known = {name: count for name, count in each.items() if count is not None}
+    if len(set(known.values())) < 2:
+        return []
+    counts = listed([f"{count} ({name})" for name, count in known.items()])
+    return [f"Conformers per answer differ: {counts}. A sample is an answer: figures per sample are not per conformer."]

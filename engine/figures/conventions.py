@@ -60,6 +60,12 @@ CONVENTIONS = (
     Convention("etflow-properties", "ET-Flow, property set", "left out", "spoils", most_samples=32, is_connected=True),
     Convention("ditmc-alignmol", "DiTMC with --use_alignmol", "left out", "spoils", permutes=False),
 )  # fmt: skip
+LEGEND = (
+    "failed (a sample without a conformer or without an RMSD): miss = covers nothing and is in no MAT; dropped = not "
+    "counted; spoils = without an RMSD covers nothing and leaves its molecule without that MAT, without a conformer "
+    "not counted."
+)
+"""Of the words in the column ``failed_rule``."""
 BY_NAME = {convention.name: convention for convention in CONVENTIONS}
 
 

@@ -16,7 +16,7 @@ from engine.errors import DriftscopeError, nearest, shown
 from engine.figures.words import counted, listed
 from engine.inspection.memo import Memo
 from engine.models.registry import load_registry
-from engine.questions.question import Answered, Kind, NeedsTexts, Option, Question
+from engine.questions.question import Answered, Kind, NeedsTexts, Option, Question, with_note
 from engine.store.entries import Entry, entry_names, is_profiled, model_name
 from engine.store.schema import LOGIT_LOG, RUN, TRACE
 from engine.store.store import Store
@@ -76,11 +76,11 @@ def ask(store: Store, key: str, ids: Sequence[str], chosen: Mapping[str, Any] | 
         expected = counted(most, question.OF.kind)
         expected = expected if least == most else f"{least} to {expected}"
         raise QuestionError(f"{question.TITLE!r} is asked of {expected}, not {count}", "")
-    if getattr(question, "NEEDS_TEXTS", False) and entries and all(map(is_pool, entries)):
-        names, have = listed([entry.id for entry in entries]), "has" if len(entries) == 1 else "have"
-        raise NeedsTexts(
-            f"{question.TITLE!r} is asked of texts, and {names} {have} conformers alone", "Choose another run"
-        )
+    all_names = run_names(entries) if question.OF.kind == "run" else entry_names(entries)
+    note = ""
+    if getattr(question, "NEEDS_TEXTS", False):
+        entries, pools = with_texts(question, entries)
+        note = f"Left out, without texts: {listed([all_names[pool.id] for pool in pools])}." if pools else ""
     options = options_of(question, store, entries, chosen or {})
     # An entry's files never change, but its owner may rename it.
     entry_keys = tuple((entry.files.where, entry.key, hash(repr(entry.row))) for entry in entries)
@@ -88,10 +88,20 @@ def ask(store: Store, key: str, ids: Sequence[str], chosen: Mapping[str, Any] | 
 
     def make() -> Answered:
         tables = question.tables(store, entries, options)
-        names = run_names(entries) if question.OF.kind == "run" else entry_names(entries)
-        return Answered(question.answer(tables, options), tables, options, names)
+        return Answered(with_note(question.answer(tables, options), note), tables, options, all_names)
 
-    return _answers.of((key, entry_keys, tuple(sorted(options.items(), key=lambda pair: pair[0])), depends), make)
+    return _answers.of((key, entry_keys, tuple(sorted(options.items(), key=lambda pair: pair[0])), depends, note), make)
+
+
+def with_texts(question: Question, entries: Sequence[Entry]) -> tuple[list[Entry], list[Entry]]:
+    """The runs that have texts, and those that have conformers alone; an error where there are only these."""
+    texts, pools = [e for e in entries if not is_pool(e)], [e for e in entries if is_pool(e)]
+    if pools and not texts:
+        names, have = listed([entry.id for entry in pools]), "has" if len(pools) == 1 else "have"
+        raise NeedsTexts(
+            f"{question.TITLE!r} is asked of texts, and {names} {have} conformers alone", "Choose another run"
+        )
+    return texts, pools
 
 
 def entries_of(store: Store, kind: Kind, ids: Sequence[str]) -> list[Entry]:

@@ -209,6 +209,8 @@ def setting_of(entry: Entry) -> Row:
     return {
         **{name: row.get(name) or "" for name in texts},
         **{name: row.get(name) for name in figures},
+        "conformers_per_answer": row.get("conformers_per_answer") or 1,
+        "examples": row.get("examples") or 0,
         "device": ", ".join(sorted(devices)),
         "is_compiled": plan.get("compile") is True,
         "numbers": ", ".join(f"{key} {form[key]}" for key in sorted(form)),
@@ -227,6 +229,10 @@ def settings_of(entries: Sequence[Entry]) -> list[Row]:
 def setting_words(setting: Row) -> str:
     """``qwen3 · 32 rows · fast · cpu``"""
     parts = [setting["sampling"], f"{setting['batch_size'] or '–'} rows", setting["backend"], setting["device"]]
+    if setting["conformers_per_answer"] > 1:
+        parts.append(f"{setting['conformers_per_answer']} conformers per answer")
+    if setting["examples"]:
+        parts.append(counted(setting["examples"], "example"))
     return " · ".join(part or "–" for part in parts)
 
 
@@ -564,6 +570,7 @@ def command_of(setting: Row, model: str, words: Sequence[str]) -> str:
         ("--backend", setting["backend"], "fast"),  # which auto takes where it can
         ("--device", device, None),
         ("--max-new-tokens", setting["most_tokens"], None),
+        ("--conformers", setting["conformers_per_answer"], 1),
     ):
         words = words if value in (None, "", usual) else [*words, option, str(value)]
     is_known = any(entry.name == model for entry in load_registry().entries)
@@ -647,6 +654,8 @@ def unknown_of(
         load = f"the same work took up to {fixed(max(spreads), 2)} times as long in another run"
     gaps.append(f"Other load on the machine: {load}.")
     gaps += [f"Other molecules: these are {molecules} heavy atoms."] if molecules else []
+    if setting["conformers_per_answer"] > 1:
+        gaps.append("Single conformers: an answer counts as a whole, with all that it holds.")
     former = former_counts_of(runs)
     return [*gaps, former] if former else gaps
 

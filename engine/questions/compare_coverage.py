@@ -3,7 +3,7 @@
 COV-R: share of a molecule's references with a generated conformer closer than the threshold; COV-P: share of generated
 conformers with such a reference. MAT: mean least RMSD of either. Means over molecules, with 95 % bootstrap intervals
 over them; a molecule without a single sample is left out (skip), or counts 0 in COV (zero). The baseline has as many
-clustered RDKit conformers per molecule as the run has samples of it. One answer per molecule seldom reaches ten
+clustered RDKit conformers per molecule as the run has conformers of it. One answer per molecule seldom reaches ten
 references, so COV-R is low there.
 
 *By convention*: the same run as other programs count. They differ in molecules without a conformer (a miss, or left
@@ -23,10 +23,10 @@ from engine.comparing.evaluation import Evaluation, EvaluationRequest, evaluate_
 from engine.comparing.measures import has_samples, run_names
 from engine.comparing.published import shown_next_to
 from engine.errors import RunError
-from engine.figures.conventions import CONVENTIONS
+from engine.figures.conventions import CONVENTIONS, LEGEND
 from engine.figures.coverage_metrics import DRUG_LIKE_ANG, FIGURES, SMALL_ANG, THRESHOLDS_ANG, SetFigures
 from engine.figures.statistics import LEAST_MOLECULES, Bootstrap, Interval
-from engine.figures.words import listed, percent, points, span
+from engine.figures.words import capitalised, counted, listed, percent, points, span
 from engine.questions.question import Chart, Column, NeedsWork, Of, Option, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry
 from engine.store.references import reference_set
@@ -64,12 +64,11 @@ COLUMNS = {
     "low": Column("COV-R from", "%", "95 % bootstrap interval over molecules"),
     "high": Column("COV-R to", "%"),
     "difference": Column("COV-R, test less control", "%", "Over the molecules that both have, with its interval"),
-    **dict.fromkeys(("difference_low", "difference_high", "without_references", "incomplete"), Column(is_hidden=True)),
+    **dict.fromkeys(("difference_low", "difference_high", "without_references"), Column(is_hidden=True)),
+    **dict.fromkeys(("incomplete", "without_rmsd", "by_index"), Column(is_hidden=True)),
     "whose": Column("by convention of"),
     "convention": Column(is_hidden=True),
-    "failed_rule": Column(
-        "failed", help="A conformer without an RMSD, a sample without a conformer. miss: not covered"
-    ),
+    "failed_rule": Column("failed", help=capitalised(LEGEND)),
     "reached": Column("reached", help="How a least RMSD is held against the threshold"),
     "samples_rule": Column("samples counted", help="K: the molecule's references. The first ones count"),
     "permutation": Column("permutes", help="The RMSD is the least over symmetries; else atoms match by index"),
@@ -81,8 +80,9 @@ COLUMNS = {
     "differs": Column("differs in", help="Nothing: it is shown next to the run"),
     "threshold": Column("threshold", "Å"),
     "share": Column("covered", "%"),
-    "samples": Column("conformers"),
-    "asked": Column("of samples"),
+    "samples": Column("conformers", help="That were read as the molecule that was asked for"),
+    "conformers": Column("of conformers", help="Of all answers"),
+    "asked": Column("answers", help="Samples of the run, each with one conformer or several"),
 }
 CHARTS = (Chart("lines", "threshold", "share", "curves", dash="is_baseline", hover=("name", "threshold", "share")),)
 TABLES = ("main", "conventions")
@@ -128,7 +128,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
             curves += curve_rows(head | {"name": BASELINE}, result.baseline, side)
     without = [names[entry.id] for entry in entries if not has_samples(entry)]
     notes = [{"note": f"Left out, without samples: {listed(without)}."}] if without else []
-    notes += [{"note": note} for note in (*unknown_notes(conventions), *refused_notes(published))]
+    notes += [{"note": note} for note in (capitalised(LEGEND), *unknown_notes(conventions), *refused_notes(published))]
     return {
         "main": rows_table(rows),
         "curves": rows_table(curves),
@@ -207,8 +207,11 @@ def run_row(result: Evaluation, cov_r: Mapping[str, float], control: Mapping[str
     both = [smiles for smiles in cov_r if smiles in (control or {})]
     if control and (gap := interval_of([cov_r[smiles] - control[smiles] for smiles in both])) is not None:
         row |= {"difference": gap.value, "difference_low": gap.low, "difference_high": gap.high}
-    row |= {"samples": result.run.samples, "asked": result.asked, "references": result.references}
-    return row | {"without_references": result.without_references, "incomplete": result.run.incomplete}
+    row |= {"samples": result.run.samples, "conformers": result.conformers, "asked": result.asked}
+    row |= {"references": result.references, "without_references": result.without_references}
+    fallbacks = result.fallbacks()
+    row |= {"incomplete": fallbacks["symmetry_budget"], "without_rmsd": fallbacks["without_rmsd"]}
+    return row | {"by_index": fallbacks["atom_indices"]}
 
 
 def curve_rows(head: dict[str, Any], figures: SetFigures, side: int) -> list[dict[str, Any]]:
@@ -246,13 +249,15 @@ def answer(tables: Tables, options: Options) -> str:
             words += f" ({points(row['difference'])}, {ends})"
         parts.append(words)
         notes.append(
-            f"{row['name']}: {row['samples']:,} conformers of {row['asked']:,} samples against "
-            f"{row['references']:,} references."
+            f"{row['name']}: {row['samples']:,} of {counted(row['conformers'], 'conformer')} "
+            f"({counted(row['asked'], 'sample')}) against {row['references']:,} references."
         )
         if row["without_references"]:
             notes[-1] += f" {row['without_references']:,} molecules without references are left out."
         if row["incomplete"]:
             notes[-1] += f" {row['incomplete']:,} molecules have upper bounds: more symmetries than are tried."
+        if row["without_rmsd"]:
+            notes[-1] += f" {row['without_rmsd']:,} pairs have no RMSD, {row['by_index']:,} of them by index."
     base = {percent(row["cov_r"]) for row in rows if row["name"].endswith(BASELINE) and row["cov_r"] is not None}
     lead = f"Mean COV-R at {options['evaluation_threshold']} against {options['evaluation_references']}: "
     lead += f"{'; '.join(parts)}." + (f" Clustered RDKit conformers: {listed(sorted(base))}." if base else "")

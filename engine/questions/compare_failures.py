@@ -1,9 +1,9 @@
 """Samples by the reason why they failed, and their share of the run's samples.
 
 A sample fails here by the reports' rule for its text, or, where molecules were judged, by any check of its molecule;
-conformers without texts fail by checks alone. A sample with two reasons counts in both, so the reasons may add up to
-more than the failed samples. Junk that passes the rule is no failure by itself; judged, it leaves no conformer. It
-cannot say why a model went wrong, only what was found.
+conformers without texts fail by checks alone, an answer of several conformers if any of them does. A sample with two
+reasons counts in both, so the reasons may add up to more than the failed samples. Junk that passes the rule is no
+failure by itself; judged, it leaves no conformer. It cannot say why a model went wrong, only what was found.
 """
 
 from __future__ import annotations

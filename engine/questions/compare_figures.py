@@ -9,7 +9,7 @@ samples, so there is no interval; machine, molecules and model may differ there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,21 @@ from engine.comparing.differences import (
     size_notes,
     speed_columns,
 )
-from engine.comparing.measures import BY_NAME, DRIFT_BLOCKS, MEASURES, TIME_CAUTION, has_samples, model_words, run_names
+from engine.comparing.measures import (
+    BY_NAME,
+    DRIFT_BLOCKS,
+    MEASURES,
+    OF_SEVERAL,
+    TIME_CAUTION,
+    answer_notes,
+    conformers_per_answer,
+    figure,
+    has_samples,
+    is_pool,
+    model_words,
+    pool_notes,
+    run_names,
+)
 from engine.comparing.paired import compare_entries, samples_of
 from engine.figures.statistics import Interval
 from engine.figures.words import listed, percent, speed, speed_span
@@ -64,7 +78,7 @@ TABLES = ("side by side", "set-up", "runs")
 
 SETUP = (
     "tokenizer", "backend", "sampling", "device", "threads", "dtype", "batch_size", "placeholder", "descriptors",
-    "guard", "generations", "judged_with", "rmsd",
+    "guard", "generations", "conformers_per_answer", "examples", "judged_with", "rmsd",
 )  # fmt: skip
 CONTINUED = """SELECT DISTINCT run_id FROM blocks
 WHERE list_contains($runs, run_id) AND continued_text IS NOT NULL"""
@@ -91,7 +105,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         "main": rows_table(rows, ["run", "name", "measure", "value", "ratio", "mark"]),
         "ratios": rows_table([] if speeds else chosen),
         "speeds": rows_table(speeds),
-        "side by side": rows_table(wide([r for r in rows if options["table_all"] or BY_NAME[r["measure"]].is_main])),
+        "side by side": rows_table(wide(rows if options["table_all"] else main_rows(rows, entries))),
         "set-up": rows_table(set_up(entries, names)),
         "runs": rows_table(runs),
         "notes": rows_table([{"note": note} for note in notes(store, entries, names)], ["note"]),
@@ -123,22 +137,27 @@ def of_samples(store: Store, entry: Entry) -> dict[str, Interval]:
     if not has_samples(entry):
         return figures
     run = samples_of(store, entry)
-    drift, drift_abs, strain, moved = (
-        run.columns[name] for name in ("drift", "drift_abs_mean", "strain_kcal_per_atom", "strain_moved_ang")
-    )
+    drift, drift_abs = run.columns["drift"], run.columns["drift_abs_mean"]
     blocks = run.weights[DRIFT_BLOCKS]
     if blocks.sum():
         figures["drift_mean"] = Interval(float(np.nansum(drift) / blocks.sum()))
         figures["drift_abs_mean"] = Interval(float(np.nansum(drift_abs * blocks) / blocks.sum()))
-    for name, column in (("strain_kcal_per_atom", strain), ("strain_moved_ang", moved)):
-        if np.isfinite(column).any():
-            figures[name] = Interval(float(np.nanmean(column)))
+    for name in ("strain_kcal_per_atom", "strain_moved_ang", "differ_least_ang", "differ_mean_ang"):
+        if np.isfinite(run.columns[name]).any():
+            figures[name] = Interval(float(np.nanmean(run.columns[name])))
     cost, _ = known_cost(store, entry)
     if cost is not None and cost.log_w_tempered is not None:
         figures["log_w"] = cost.log_w_tempered.mapped(lambda nat: round(nat, 3) + 0.0)  # what rounding leaves
         if cost.tempered.effective is not None:
             figures["effective_share"] = Interval(cost.tempered.effective.value / cost.samples)
     return figures
+
+
+def main_rows(rows: Sequence[dict[str, Any]], entries: Sequence[Entry]) -> list[dict[str, Any]]:
+    """Of the measures that are shown at once; those of conformers too, where an answer has several."""
+    has_several = any((conformers_per_answer(entry) or 1) > 1 for entry in entries)
+    shown = {measure.name for measure in MEASURES if measure.is_main} | (OF_SEVERAL if has_several else set())
+    return [row for row in rows if row["measure"] in shown]
 
 
 # --- as a reader sees it ----------------------------------------------------------------------------------------------
@@ -165,6 +184,10 @@ def set_up(entries: Sequence[Entry], names: dict[str, str]) -> list[dict[str, An
         values = {}
         for entry in entries:
             value = rmsd_references(entry) if column == "rmsd" else entry.row.get(column)
+            if column == "conformers_per_answer":
+                value = conformers_per_answer(entry)
+            if column == "examples" and entry.row["origin"] == "measured":
+                value = value or 0
             if column == "guard" and value:
                 value = guard_words(value, stored_lp(entry.row.get("lp"))) or "usual"
             if value not in (None, "") and (column != "placeholder" or stored_lp(entry.row.get("lp")).placeholder):
@@ -174,8 +197,9 @@ def set_up(entries: Sequence[Entry], names: dict[str, str]) -> list[dict[str, An
     return table
 
 
-def notes(store: Store, entries: Sequence[Entry], names: dict[str, str]) -> list[str]:
-    control, lines = entries[0], []
+def paired_notes(store: Store, entries: Sequence[Entry], names: Mapping[str, str]) -> list[str]:
+    """Which of the answers are paired with the control's."""
+    control, lines = entries[0], list[str]()
     for test in entries[1:]:
         paired = compare_entries(store, control, test)
         first, other = names[control.id], names[test.id]
@@ -192,21 +216,32 @@ def notes(store: Store, entries: Sequence[Entry], names: dict[str, str]) -> list
                 f"{paired.control_alone:,} answers of {first} and {paired.test_alone:,} of {other} are not paired. "
                 "Figures cover whole runs; marks, and ratios of pace, what both have."
             )
-    several = [names[e.id] for e in entries if (e.row.get("molecules") or 0) and e.row["samples"] > e.row["molecules"]]
+    return lines
+
+
+def notes(store: Store, entries: Sequence[Entry], names: dict[str, str]) -> list[str]:
+    lines = [*paired_notes(store, entries, names), *pool_notes(entries, names), *answer_notes(entries, names)]
+    rated = [entry for entry in entries if (entry.row.get("molecules") or 0) and not is_pool(entry)]
+    several = [names[entry.id] for entry in rated if entry.row["samples"] > entry.row["molecules"]]
     if several:
         lines.append(f"{listed(several)}: several answers per molecule, so the pass rate's own interval is too narrow.")
-    if any(has_samples(entry) for entry in entries[1:]):
+    timed = [entry for entry in entries if has_samples(entry) and figure(entry, "wall_s_a_sample") is not None]
+    if timed[1:]:
         lines.append(TIME_CAUTION)
     lines += cut_notes(store, entries, names)
-    if entries[1:]:
-        lines += size_notes([entry for entry in entries if has_samples(entry)])
+    if timed[1:]:
+        lines += size_notes(timed)
+    return list(dict.fromkeys([*lines, *cost_notes(store, entries)]))
+
+
+def cost_notes(store: Store, entries: Sequence[Entry]) -> Iterator[str]:
+    """What each LP costs its model, as far as that is known."""
     for entry in entries:
         cost, why_not = known_cost(store, entry)
         if why_not:
-            lines.append(f"What it costs is not known: {why_not}.")
+            yield f"What it costs is not known: {why_not}."
         elif cost is not None and entry.row.get("lp") not in (None, "", NO_LP):
-            lines.append(f"{cost.short_words(str(entry.row['lp']))}.")
-    return list(dict.fromkeys(lines))
+            yield f"{cost.short_words(str(entry.row['lp']))}."
 
 
 def cut_notes(store: Store, entries: Sequence[Entry], names: dict[str, str]) -> list[str]:

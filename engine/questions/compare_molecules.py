@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from engine.comparing.differences import CLEAR, MARKS, mark_of
-from engine.comparing.measures import BY_NAME, SAMPLED, has_samples, run_names
-from engine.comparing.paired import compare_entries, pairs_of, samples_of
-from engine.figures.words import number, percent, points, signed, with_interval
+from engine.comparing.measures import BY_NAME, SAMPLED, answer_notes, has_samples, pool_notes, run_names
+from engine.comparing.paired import Rows, RunSamples, compare_entries, pairs_of, samples_of
+from engine.figures.words import capitalised, listed, number, percent, points, signed, with_interval
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry
 from engine.store.store import Store
@@ -97,6 +97,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     compared = paired.measure(name)
     ratio = None if compared.ratio is None else compared.ratio.value
     overall = {
+        "known": known_of(first, first_rows, second, second_rows),
         "control": names[control.id],
         "test": names[test.id],
         "measure": options["points_by"],
@@ -110,6 +111,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         "test_mean": compared.test,
         "reason": compared.reason,
         "mark": mark_of(measure, ratio, compared),
+        "about": [*pool_notes([control, test], names), *answer_notes([control, test], names)],
     }
     if compared.difference is not None:
         overall["difference"] = with_interval(compared.difference, points if measure.unit == "%" else signed)
@@ -120,6 +122,12 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     }
 
 
+def known_of(first: RunSamples, first_rows: Rows, second: RunSamples, second_rows: Rows) -> list[str]:
+    """Measures that both samples of some pair have, by what a reader chooses them by."""
+    both = {words: (first.columns[of.name], second.columns[of.name]) for words, of in MEASURES.items()}
+    return [words for words, (x, y) in both.items() if np.isfinite(x[first_rows] + y[second_rows]).any()]
+
+
 def answer(tables: Tables, options: Options) -> str:
     rows = tables["overall"].to_pylist()
     if not rows:
@@ -128,7 +136,9 @@ def answer(tables: Tables, options: Options) -> str:
     if not row["shared"]:
         return f"{row['control']} and {row['test']} share no molecule, so no point can be drawn."
     if not row["pairs"]:
-        return f"{row['shared']:,} pairs of answers: {row['measure']} is never known on both sides."
+        known = f" Known on both sides: {listed(row['known'])}." if row["known"] else ""
+        words = f"{row['measure']} is never known on both sides of {row['shared']:,} pairs of answers.{known}"
+        return answer_text([capitalised(words)], row["about"])
     form = percent if row["unit"] == "%" else number
     words = f"Over all pairs, {row['measure']}: {row['test']} {form(row['test_mean'])}, {row['control']} "
     words += f"{form(row['control_mean'])}; difference {row.get('difference') or 'not known'}, "
@@ -139,4 +149,5 @@ def answer(tables: Tables, options: Options) -> str:
     unknown = row["shared"] - row["pairs"]
     notes = [f"Not drawn, unknown on one side: {unknown:,} pairs."] if unknown else []
     notes += [f"Without a partner: {row['alone']:,} answers."] if row["alone"] else []
+    notes += row["about"]
     return answer_text([words], notes)

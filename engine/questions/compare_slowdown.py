@@ -9,15 +9,18 @@ model, another batch or a busy machine. Passes are counted for a run as a whole,
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from engine.comparing.differences import size_notes
-from engine.comparing.measures import run_names
+from engine.comparing.measures import answer_notes, is_pool, pool_notes, run_names
 from engine.figures.words import listed, percent, speed, times
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry, is_profiled
 from engine.store.store import Store
 
+Factor = tuple[str, str, str]
+"""In words, and the columns that it is one over the other of."""
 TITLE = "What is the speedup or slowdown made of?"
 OF = Of("run", least=1, most=41)
 TOKENS, TOKEN_TIME = ("tokens", "tokens", "samples"), ("wall time per token", "wall_s", "tokens")
@@ -48,36 +51,55 @@ TABLES = ()
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     control, names = entries[0], run_names(entries)
-    rows, notes = [], []
+    factors = (WHOLE, *WAYS[options["made_of"]])
+    unknown = {entry.id: unknown_of(entry, factors) for entry in entries}
+    lacking = [entry for entry in entries if unknown[entry.id] and not is_pool(entry)]
+    notes = [*pool_notes(entries, names), *(f"{names[e.id]}: {listed(unknown[e.id])} not known." for e in lacking)]
+    rows: list[dict[str, Any]] = []
     for test in entries[1:]:
-        factors = (WHOLE, *WAYS[options["made_of"]])
-        columns = {column for _, *of in factors for column in of}
-        unknown = sorted(c for c in columns if not control.row.get(c) or not test.row.get(c))
-        if unknown or is_profiled(control) or is_profiled(test):
-            why = f"{listed(unknown)} not known" if unknown else "one of the runs was profiled"
-            notes.append(f"{names[test.id]}: {why}.")
+        if unknown[control.id] or unknown[test.id]:
             continue
-        whole, start = 1.0, 1.0
-        for name, part, over in factors:
-            first, other = control.row[part] / control.row[over], test.row[part] / test.row[over]
-            ratio, is_whole = other / first, name == WHOLE[0]
-            whole = ratio if is_whole else whole
-            row = {"run": test.id, "name": names[test.id], "factor": name, "control": first, "test": other}
-            row |= {"ratio": ratio, "start": start, "end": ratio if is_whole else start * ratio}
-            row |= {"speed": 1 / ratio, "speed_start": 1 / start, "speed_end": 1 / row["end"], "pace": speed(ratio)}
-            row["bar"] = names[test.id] if is_whole else f"{names[test.id]}: {name}"
-            row["share"] = math.log(ratio) / math.log(whole) if abs(math.log(whole)) > 1e-12 else None
-            start = start if is_whole else start * ratio
-            rows.append(row)
-    for entry in entries:
-        if (thrown := entry.row.get("thrown_tokens")) and entry.row.get("tokens") is not None:
-            share = percent(thrown / (thrown + entry.row["tokens"]))
-            notes.append(f"The guard of {names[entry.id]} threw away {share} of its tokens: their time counts here.")
-    notes += size_notes(entries)
+        if is_profiled(control) or is_profiled(test):
+            notes.append(f"{names[test.id]}: one of the runs was profiled.")
+        else:
+            rows += factor_rows(control, test, names[test.id], factors)
+    notes += thrown_notes(entries, names)
+    if rows:
+        notes += [*answer_notes(entries, names), *size_notes(entries)]
     return {
         "main": rows_table(rows, ["run", "name", "factor", "ratio", "share"]),
         "notes": rows_table([{"note": note} for note in notes], ["note"]),
     }
+
+
+def unknown_of(entry: Entry, factors: Sequence[Factor]) -> list[str]:
+    """What its factors are made of and it does not say, in words."""
+    columns = sorted({column for _, *of in factors for column in of if not entry.row.get(column)})
+    return [{"wall_s": "wall time"}.get(column, column.replace("_", " ")) for column in columns]
+
+
+def factor_rows(control: Entry, test: Entry, title: str, factors: Sequence[Factor]) -> Iterator[dict[str, Any]]:
+    """The whole, and each factor beginning where the one before it ended."""
+    whole, start = 1.0, 1.0
+    for name, part, over in factors:
+        first, other = control.row[part] / control.row[over], test.row[part] / test.row[over]
+        ratio, is_whole = other / first, name == WHOLE[0]
+        whole = ratio if is_whole else whole
+        end = ratio if is_whole else start * ratio
+        row = {"run": test.id, "name": title, "factor": name, "control": first, "test": other}
+        row |= {"ratio": ratio, "start": start, "end": end, "pace": speed(ratio)}
+        row |= {"speed": 1 / ratio, "speed_start": 1 / start, "speed_end": 1 / end}
+        row["bar"] = title if is_whole else f"{title}: {name}"
+        row["share"] = math.log(ratio) / math.log(whole) if abs(math.log(whole)) > 1e-12 else None
+        start = start if is_whole else end
+        yield row
+
+
+def thrown_notes(entries: Sequence[Entry], names: Mapping[str, str]) -> Iterator[str]:
+    for entry in entries:
+        if (thrown := entry.row.get("thrown_tokens")) and entry.row.get("tokens") is not None:
+            share = percent(thrown / (thrown + entry.row["tokens"]))
+            yield f"The guard of {names[entry.id]} threw away {share} of its tokens: their time counts here."
 
 
 def answer(tables: Tables, options: Options) -> str:

@@ -8,11 +8,11 @@ molecules is not said here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.comparing.differences import MARKS, against, pace_words, size_notes
-from engine.comparing.measures import BY_NAME, figure, rate, run_name, run_names
+from engine.comparing.measures import BY_NAME, answer_notes, figure, pool_notes, rate, run_name, run_names
 from engine.comparing.paired import compare_entries
 from engine.figures.words import listed, percent, seconds
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
@@ -69,20 +69,31 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     return {
         "main": rows_table(rows),
         "verdicts": rows_table(verdicts, columns),
-        "notes": rows_table([{"note": note} for note in size_notes(entries)], ["note"]),
+        "notes": rows_table([{"note": note} for note in notes_of(entries, names)], ["note"]),
     }
+
+
+def notes_of(entries: Sequence[Entry], names: Mapping[str, str]) -> list[str]:
+    return [*pool_notes(entries, names), *answer_notes(entries, names), *size_notes(entries)]
+
+
+def time_words(row: Mapping[str, Any]) -> str:
+    return "time unknown" if row["seconds"] is None else f"{seconds(row['seconds'])} per sample"
+
+
+def usable_words(row: Mapping[str, Any]) -> str:
+    return "usable rate unknown" if row["share"] is None else f"{percent(row['share'])} usable"
 
 
 def answer(tables: Tables, options: Options) -> str:
     rows = {row["run"]: row for row in tables["main"].to_pylist() if row["figure"] == "usable" and not row["is_other"]}
     control = next(iter(rows.values()))
-    parts = [f"{control['name']} takes {seconds(control['seconds'])} per sample, {percent(control['share'])} usable."]
+    parts = [f"{control['name']}: {time_words(control)}, {usable_words(control)}."]
     for row in tables["verdicts"].to_pylist():
-        pace = pace_words(row["wall_s_a_sample_ratio"], row["wall_s_a_sample_mark"])
-        usable = f"{percent(rows[row['run']]['share'])} usable"
-        if (mark := row["usable_rate_mark"]) in MARKS:
-            usable += f" ({MARKS[mark]})"
-        parts.append(f"{row['name']}: {pace}, {usable}.")
+        test, ratio = rows[row["run"]], row["wall_s_a_sample_ratio"]
+        pace = time_words(test) if ratio is None else pace_words(ratio, row["wall_s_a_sample_mark"])
+        mark = row["usable_rate_mark"]
+        parts.append(f"{row['name']}: {pace}, {usable_words(test)}{f' ({MARKS[mark]})' if mark in MARKS else ''}.")
     gaps = [row["name"] for row in rows.values() if row["seconds"] is None or row["share"] is None]
     notes = [f"Not drawn, time or usable rate unknown: {listed(gaps)}."] if gaps else []
     return answer_text(parts, [*notes, *tables["notes"]["note"].to_pylist()])

@@ -40,6 +40,7 @@ COLUMNS = {
 CHARTS = (Chart("bars", "nat", "place", "bars", colour="part", hover=("place", "part", "nat", "tokens")),)
 TABLES = ("main",)
 UNKNOWN = "What the LP costs the model is not known"
+NO_STEPS = "no steps say with which probability tokens were drawn"
 
 
 def cost_rows(costs: Sequence[Row]) -> list[Row]:
@@ -59,9 +60,7 @@ def cost_rows(costs: Sequence[Row]) -> list[Row]:
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     cost = cost_of_run(store, facts_of(entries[0]))
     if not cost.samples:
-        raise NeedsWork(
-            f"{UNKNOWN}: no steps say with which probability tokens were drawn", ["cost-of-lp", entries[0].id]
-        )
+        raise NeedsWork(f"{UNKNOWN}: {NO_STEPS}", ["cost-of-lp", entries[0].id])
     by = options["cost_by"]
     rows = cost_rows({"along": cost.tenths, "parts": cost.parts, "elements": cost.elements}[by])
     bars = [
@@ -79,11 +78,17 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     }
 
 
+def _why_unknown(cost: RunCost) -> str:
+    if not cost.samples:
+        return NO_STEPS
+    why = "none ended" if cost.is_guard_known else "what its guard does to the distribution was not estimated"
+    return f"of {counted(cost.samples, 'sample')}, {why}"
+
+
 def sentences(cost: RunCost, lp: str) -> list[str]:
     """The verdict first, then how far it can be trusted."""
     if not cost.counting or cost.log_w_tempered is None:
-        why = "none ended" if cost.is_guard_known else "what its guard does to the distribution was not estimated"
-        return [f"{UNKNOWN}: of {counted(cost.samples, 'sample')}, {why}."]
+        return [f"{UNKNOWN}: {_why_unknown(cost)}."]
 
     def value(part: Interval | None) -> float:
         return 0.0 if part is None else part.value

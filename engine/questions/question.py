@@ -144,6 +144,12 @@ def answer_text(lines: Iterable[str], notes: Iterable[str] = ()) -> str:
     return "\n\n".join(part for part in ("\n".join(filter(None, part)) for part in (lines, notes)) if part)
 
 
+def with_note(answer: str, note: str) -> str:
+    """The answer with one more note."""
+    lines, _, notes = answer.partition("\n\n")
+    return answer_text([lines], [notes, note])
+
+
 def rows_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> pa.Table:
     """Rows as a table, all columns that some row has; ``columns`` come first, and are there without rows."""
     names = dict.fromkeys([*columns, *(name for row in rows for name in row)])
