@@ -54,3 +54,8 @@ def filled(column: str, value: Any) -> Callable[[pa.Table], pa.Table]:
         return rows.set_column(index, pa.field(column, kind), pa.array([value] * rows.num_rows, kind))
 
     return change
+
+
+def without(columns: list[str]) -> Callable[[pa.Table], pa.Table]:
+    """As a version had it that did not have these columns."""
+    return lambda rows: rows.drop_columns(columns)

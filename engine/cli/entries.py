@@ -230,7 +230,8 @@ def verify(
     """read every file of the store, and name what is damaged
 
     Runs that were stored before the rules of cut blocks and of an import's descriptors changed have *former counts*.
-    --recount finds both again in the stored texts, run by run: a run has all of its new counts, or all of the former.
+    --recount finds both again in the stored texts, run by run, and what an earlier version did not count: a run has all
+    of its new counts, or all of the former.
     """
     from engine.store.entries import has_former_counts
     from engine.store.store import state_rows

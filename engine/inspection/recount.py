@@ -63,13 +63,14 @@ def _known(value: Any) -> Any:
 
 
 def former_runs(store: Store) -> list[Entry]:
-    """Those of the user's own store that were not counted by today's rules, so that some counts are former or unknown:
-    an earlier version had no column for them."""
-    return [
-        entry
-        for entry in store.listing().entries
-        if entry.files is store.home and entry.row.get("counted_by") != RULES and BLOCKS.name in entry.sheet["tables"]
-    ]
+    """Those of the user's own store with texts that are not counted as today."""
+    entries = (entry for entry in store.listing().entries if entry.files is store.home)
+    return [entry for entry in entries if BLOCKS.name in entry.sheet["tables"] and not is_counted(entry)]
+
+
+def is_counted(entry: Entry) -> bool:
+    """By today's rules, and with every count: an earlier version of the same rules had no column for some."""
+    return entry.row.get("counted_by") == RULES and all(entry.row.get(name) is not None for name in COUNTED_IN_TEXTS)
 
 
 def recount_run(store: Store, run_id: str, continued: Mapping[tuple[int, int], str] | None = None) -> Recounted:

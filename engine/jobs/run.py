@@ -34,7 +34,7 @@ from engine.decode.scoring import Scored, reader_of, score
 from engine.decode.steps import Event, StepObserver, Stop, Tap
 from engine.errors import DriftscopeError, RunError
 from engine.inspection.conformers import difference_columns, references_of
-from engine.inspection.recount import recount_run
+from engine.inspection.recount import is_counted, recount_run
 from engine.jobs.plan import RunPlan, new_run_id, sampling_name
 from engine.jobs.progress import PartProgress
 from engine.lp_records import full_name, stored_lp
@@ -154,7 +154,7 @@ class RunState:
             "diverged_samples": sum(check["diverged"] for check in resumed),
         }
         entry = self.staging.publish({**sample_rows.run_columns(totals(self.finished)), **columns})
-        return entry if entry.row.get("counted_by") == RULES else self._counted(entry)
+        return entry if is_counted(entry) else self._counted(entry)
 
     def _counted(self, entry: Entry) -> Entry:
         """A run that an earlier version began, with all of its samples counted by today's rules. Where they cannot be

@@ -12,6 +12,7 @@ import pytest
 
 from engine.comparing.measures import run_name, run_names
 from engine.errors import RunError
+from engine.inspection.judging import judge_run
 from engine.inspection.recount import former_runs, recount_run
 from engine.inspection.runs import run_facts
 from engine.inspection.sample import inspect_sample
@@ -19,10 +20,11 @@ from engine.questions.compare_advice import former_counts_of
 from engine.store.entries import Entry, has_former_counts
 from engine.store.files import Files
 from engine.store.reports.importing import import_report
-from engine.store.schema import BLOCKS, SAMPLES
+from engine.store.schema import BLOCKS, RUN, SAMPLES
 from engine.store.staging import rewrite_run
 from engine.store.store import DEMO, Store
 from tests.cli import run as command
+from tests.crafted import copied, craft, craft_sheet, without
 from tests.engine.inspection.made import demo_run
 from tests.engine.store.reports.documents import document, file_of
 from tests.engine.store.stored_runs import assert_whole, store_at
@@ -75,22 +77,42 @@ MADE = [("llama", "none"), ("qwen", "group-v4.3"), ("llama", "group-v4.3"), ("qw
 
 
 @pytest.mark.parametrize("parts", MADE)
-def test_counting_again_changes_nothing_of_what_is_current(parts: tuple[str, str], tmp_path: Path) -> None:
+def test_counting_again_changes_no_byte_of_what_is_current(parts: tuple[str, str], tmp_path: Path) -> None:
     run_id = demo_run(*parts)
-    shutil.copytree(DEMO / f"runs/run_id={run_id}", tmp_path / f"runs/run_id={run_id}")
-    store = store_at(tmp_path)
-    before = tables_of(store.entry(run_id))
+    folder = tmp_path / f"runs/run_id={run_id}"
+    shutil.copytree(DEMO / f"runs/run_id={run_id}", folder)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert former_runs(store_at(tmp_path)) == []
+    assert recount_run(store_at(tmp_path), run_id).changed == {}
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+LATER = {
+    "samples": ["conformers", "passed_each", "clean_each", "usable_each"],
+    "blocks": ["conformer"],
+    "steps": ["conformer"],
+}
+
+
+def test_a_verdict_of_today_does_not_hide_that_an_earlier_version_counted_less(tmp_path: Path) -> None:
+    """The bug: judging writes a run in the present version, with nulls for what came later; its rules were today's, so
+    that nothing counted it again."""
+    run_id = demo_run("llama", "exact")
+    store, entry = copied(tmp_path, RUN, run_id)
+    as_made, sheet = tables_of(entry), entry.row
+    for table, columns in LATER.items():
+        craft(entry, table, without(columns))
+    names = [name for name in sheet if "conformers" in name]
+    craft_sheet(entry, lambda now: [now.update(schema=8), *(now["row"].pop(name) for name in names)])
+    judged = judge_run(store, run_id, workers=1).entry
+    assert judged.row["counted_by"] == sheet["counted_by"] and "conformers" not in judged.row
+    assert former_runs(store) == [judged] and not has_former_counts(judged)
     again = recount_run(store, run_id)
-    later = {f"{name}conformers" for name in ("", "passed_", "clean_", "judged_", "usable_")}  # no such columns then
-    assert set(again.changed) <= {"counted_by"} | later and again.entry.parts.keys() == before.keys()
-    for name, then in before.items():  # columns that came later are null, but for those that count conformers
-        now = again.entry.read(name)
-        assert now.select(then.column_names).equals(then)
-        new = {*now.column_names} - {*then.column_names} - {"conformers", "conformer"}
-        of_all = {each for each in new if each.endswith("_each")}
-        assert all(now[other].null_count == len(now) for other in new - of_all)
-        for each in of_all & {"passed_each", "clean_each"}:
-            assert now[each].to_pylist() == [[of_sample] for of_sample in now[each.removesuffix("_each")].to_pylist()]
+    assert again.words == "conformers unknown -> 64, passed_conformers unknown -> 64, clean_conformers unknown -> 64"
+    assert again.entry.row == sheet and former_runs(store) == []
+    assert {name: again.entry.read(name) for name in ("samples", "blocks")} == {
+        name: as_made[name] for name in ("samples", "blocks")
+    }
 
 
 def test_where_the_model_closes_its_blocks_the_rules_agree(own: Store) -> None:

@@ -16,7 +16,7 @@ from engine.store.columns import Table
 from engine.store.schema import KINDS, RUN, SAMPLES, STEPS
 from engine.store.store import DEMO, Store
 from engine.store.views import connect, datasets
-from tests.crafted import craft, craft_sheet
+from tests.crafted import copied, craft, craft_sheet, without
 from tests.engine.inspection.made import demo_run
 from tests.engine.store.stored_runs import named, store_at, written
 
@@ -78,11 +78,13 @@ def test_a_run_of_the_demo_store_is_read_next_to_one_of_today(tmp_path: Path) ->
         assert {row["run_id"] for row in rows} == {run_id, "today"}
 
 
-def test_blocks_of_the_demo_store_are_of_conformer_0_in_every_query(tmp_path: Path) -> None:
-    """Its version had no such column; a user's SQL and ours read the same."""
-    run_id = demo_run("qwen", "exact")
-    shutil.copytree(DEMO / f"runs/run_id={run_id}", tmp_path / f"runs/run_id={run_id}")
-    store = store_at(tmp_path)
+def test_blocks_of_an_older_version_are_of_conformer_0_in_every_query(tmp_path: Path) -> None:
+    """It had no such column; a user's SQL and ours read the same."""
+    store, entry = copied(tmp_path, RUN, demo_run("qwen", "exact"))
+    later = {"blocks": ["conformer"], "steps": ["conformer"], "samples": ["conformers", "usable_each"]}
+    for table, columns in later.items():
+        craft(entry, table, without(columns))
+    craft_sheet(entry, lambda sheet: sheet.update(schema=8))
     with store.console() as console:
         for table in ("blocks", "steps"):
             sql = f"SELECT conformer, count(*) > 10 AS many FROM {table} GROUP BY conformer"
