@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from engine.decode.log_recorder import ENGINE
+from engine.inspection.judging import judge_run
 from engine.inspection.molecules import sample_table
 from engine.models.registry import load_registry
 from engine.store.entries import Entry, has_former_counts
 from engine.store.files import Files
-from engine.store.schema import LOGIT_LOG
+from engine.store.schema import LOGIT_LOG, SAMPLES
 from engine.store.store import DEMO, Store, damaged_parts
-from tests.support import ROOT
+from tests.support import ROOT, sized
 
 MOST_BYTES = 8_900_000
 STORE = Store(Files(DEMO))
@@ -84,6 +86,16 @@ def test_its_counts_are_of_todays_rules_and_its_cuts_have_lost_something(measure
     assert [row for row in rows if row["text"] == row["continued_text"]] == []
     lost_nothing = [row for row in rows if row["kinds"] == ["cut"] and len(row["text"].rpartition(".")[2]) >= 4]
     assert lost_nothing == [], "a z with all its decimals is complete"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("number", sized([8], range(17)))
+def test_its_verdicts_are_of_todays_rules(number: int, measured: list[Entry], tmp_path: Path) -> None:
+    """When this fails, `judge RUN`, `verify --recount` and `lost RUN --again` are due, each with --store data/demo."""
+    entry = measured[number]
+    judged = judge_run(Store(Files(tmp_path), (Files(DEMO),)), entry.id, workers=1)
+    assert SAMPLES.rows(judged.rows) == entry.read("samples")
+    assert {name: entry.row.get(name) for name in judged.columns} == judged.columns
 
 
 def test_its_story_is_the_one_that_is_told(measured: list[Entry]) -> None:
