@@ -126,13 +126,8 @@ def sums_of(samples: Sequence[Row], blocks: Sequence[Row], form: NumberFormat = 
 
 
 def _conformer_sums(samples: Sequence[Row]) -> dict[str, float]:
-    """Nothing where a row of an earlier version does not say how many it has."""
-    if any(row.get("conformers") is None for row in samples):
-        return {}
-    sums: dict[str, float] = {"conformers": _sum(samples, "conformers")}
-    for name in ("passed", "clean"):
-        sums[f"{name}_conformers"] = sum(sum(row[f"{name}_each"]) for row in samples)
-    return sums
+    each = {f"{name}_conformers": sum(sum(row[f"{name}_each"]) for row in samples) for name in ("passed", "clean")}
+    return {"conformers": _sum(samples, "conformers"), **each}
 
 
 def _guard_sums(samples: Iterable[Row]) -> dict[str, float]:
