@@ -8,19 +8,20 @@ that they only fit.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from engine.figures.words import listed, significant
 from engine.logits.entries import EntryBatch
-from engine.logits.rules import Flags, Marks, Rules, has
+from engine.logits.rules import Flags, Marks, Rules, Whole, has
 
 Certainty = Literal["sure", "likely", "possible"]
 CERTAINTY_LABELS: dict[str, str] = {"sure": "certain", "likely": "likely", "possible": "possible"}
 RULES = {
-    # cause: its title; what it means and what tells it apart. `findings_of` has the conditions, in this order.
+    # cause: its title; what it means and what tells it apart. `CAUSES` has the conditions, in this order.
     "padding": ("vocabulary padding, rows without a token", "The row's last positions have no token; not damage."),
     "masked": ("masked on purpose", "Values that code writes to exclude a token; not damage."),
     "overflow": ("numeric overflow", "NaN or +infinity, which no mask writes: an earlier computation overflowed."),
@@ -125,89 +126,195 @@ class DamageTally:
         return is_garbage
 
 
-def findings_of(tally: DamageTally, length: int = 0) -> list[dict[str, Any]]:
-    """Of a whole log, damage first; ``length`` is that of a whole row, 0 where the log does not say it.
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """What a whole log's flagged values are, apart from the padding of its rows."""
 
-    ``entries`` has at least so many, ``positions`` the first of ``places``.
-    """
-    of, seen, end = dict(zip(KINDS, tally.of.tolist(), strict=False)), tally.at[-1], len(tally.at[-1])
+    at: Mapping[str, Whole]  # by kind: [positions]
+    values: Mapping[str, int]
+    entries: Mapping[str, int]
+    seen: Whole  # [positions], all values
+    padded: int  # where the padding begins
+    masks: str
+    again: str  # the most common outlier, if it occurs too often to be chance
+    repeated: int
+
+    @property
+    def garbage(self) -> Whole:
+        """[positions]"""
+        return sum_of(self.at, MEMORY)
+
+    @property
+    def heads(self) -> int:
+        """Lower halves of an address at positions 0 or 2, and upper ones, denormals, behind them, which many logs
+        print as zeros."""
+        low, high = sum_of(self.at, ("address", "huge", "far")), sum_of(self.at, ("address", "denormal", "zero"))
+        return int(np.minimum(low[:-1], high[1:])[:HEAD:2].max(initial=0))
+
+    @property
+    def signs(self) -> list[bool]:
+        """Of a freed buffer; with one of the first three all garbage counts as that."""
+        pairs = self.at["zero"][: len(self.seen) // 2 * 2].reshape(-1, 2)
+        return [
+            self.values["address"] > 0,
+            self.heads > 0,
+            bool(self.again) and self.repeated > 0,
+            bool((pairs > 0).all(axis=1).any()),
+            self.values["stale"] > 0,
+        ]
+
+    @property
+    def is_freed(self) -> bool:
+        return any(self.signs[:3])
+
+    @property
+    def is_random(self) -> bool:
+        return self.values["huge"] + self.values["denormal"] > 0
+
+    @property
+    def is_local(self) -> bool:
+        places = np.count_nonzero(self.garbage)
+        return bool(places <= max(HEAD, len(self.seen) // 10) and self.garbage.sum() >= AGAIN)
+
+    @property
+    def is_left(self) -> bool:
+        """There is garbage that no freed buffer explains."""
+        return bool(self.garbage.any()) and not self.is_freed
+
+
+def damage_of(tally: DamageTally, length: int) -> Damage:
+    seen, end = tally.at[-1], len(tally.at[-1])
     at = dict(zip(KINDS, tally.at.copy(), strict=False))
     # Padding: positions up to the end of a row that hold zeros or masks in nearly every entry.
     empty = at["zero"] + at["mask"]
     last = int(np.flatnonzero(empty < NEARLY_ALL * np.maximum(seen, 1)).max(initial=-1))
     padded = last + 1 if last >= 0 and end >= length > 0 else end
-    at["padding"], of["padding"] = np.where(np.arange(end) < padded, 0, empty), tally.sums["entries"]
     for kind in (*MEMORY, "mask"):
         at[kind][padded:] = 0
-    n = {kind: int(counts.sum()) for kind, counts in at.items()}
-    masks = "such as " + ", ".join(significant(value) for value, _ in tally.masks.most_common(3))
+    at["padding"] = np.where(np.arange(end) < padded, 0, empty)
     outlier, times = next(iter(tally.outliers.most_common(1)), (0.0, 0))
-    again = f"{significant(outlier)} occurs {times:,} times" if times >= AGAIN else ""
-    # Signs of a freed buffer: with one of the first three, all garbage counts as that.
-    # One are lower halves at positions 0 or 2 and upper ones, denormals, behind them, which many logs print as zeros.
-    low, high = at["address"] + at["huge"] + at["far"], at["address"] + at["denormal"] + at["zero"]
-    heads = int(np.minimum(low[:-1], high[1:])[:HEAD:2].max(initial=0))
-    signs = [n["address"] > 0, heads > 0, bool(again) and tally.repeated_outliers > 0]
-    is_freed = any(signs)
-    signs += [bool((at["zero"][: end // 2 * 2].reshape(-1, 2) > 0).all(axis=1).any()), n["stale"] > 0]
-    garbage = np.sum([at[kind] for kind in MEMORY], axis=0)
-    is_written = garbage.sum() + n["stale"] < MOSTLY * seen.sum()
-    is_random, is_left = n["huge"] + n["denormal"] > 0, garbage.any() and not is_freed
-    is_local = np.count_nonzero(garbage) <= max(HEAD, end // 10) and garbage.sum() >= AGAIN
-    table = {
-        # cause: kinds of its values; whether it is possible, likely, sure; what else shows it
-        "padding": (("padding",), padded < end, True, end - padded > 1, ""),
-        "masked": (("mask",), n["mask"], True, n["mask"] > 1, masks),
-        "overflow": (
-            ("overflow", "nan"),
-            n["nan"] + n["overflow"],
-            n["nan"] * n["overflow"] or at["nan"][seen > 0].all(),
-            False,
-            "",
-        ),
-        "not_written": (
-            ("blank", "constant"),
-            n["blank"] + n["constant"],
-            True,
-            n["blank"] > 0 and of["blank"] + of["constant"] > 1,
-            "",
-        ),
-        "freed": (
-            (*MEMORY, "stale"),
-            is_freed,
-            heads or sum(signs) > 1 or tally.repeated_outliers >= AGAIN,
-            is_written and (n["address"] > A_PAIR or (heads > 1 and sum(signs) > 1)),
-            again,
-        ),
-        "stale": (("stale",), n["stale"] and not is_freed, n["stale"] > AGAIN, False, ""),
-        "uninitialised": (MEMORY, is_left and (is_random or is_local), is_random and is_local, False, again),
-        "unknown": (MEMORY, is_left and not (is_random or is_local), False, False, again),
-    }
-    findings: list[dict[str, Any]] = []
-    for cause, (kinds, is_possible, is_likely, is_sure, more) in table.items():
-        if not is_possible:
-            continue
-        kinds = tuple(kind for kind in kinds if n[kind])
-        certainty: Certainty = "sure" if is_sure else "likely" if is_likely else "possible"
-        positions = np.flatnonzero(np.sum([at[kind] for kind in kinds], axis=0))
-        facts = listed([f"{n[kind]:,} {KINDS[kind]}" for kind in kinds if kind in KINDS])
-        if cause == "padding":
-            facts = f"the last {end - padded:,} positions of the row, from {padded:,} on"
-        entries = (sum if cause == "not_written" else max)(of[kind] for kind in kinds)
-        findings.append(
-            {
-                "cause": cause,
-                "certainty": certainty,
-                "values": sum(n[kind] for kind in kinds),
-                "entries": entries,
-                "positions": positions[: 1 if cause == "padding" else MOST_POSITIONS].tolist(),
-                "evidence": [facts, more] if more else [facts],
-                "places": len(positions),
-                "title": TITLES[cause],
-            }
-        )
+    return Damage(
+        at=at,
+        values={kind: int(counts.sum()) for kind, counts in at.items()},
+        entries=dict(zip(KINDS, tally.of.tolist(), strict=False)) | {"padding": tally.sums["entries"]},
+        seen=seen,
+        padded=padded,
+        masks="such as " + ", ".join(significant(value) for value, _ in tally.masks.most_common(3)),
+        again=f"{significant(outlier)} occurs {times:,} times" if times >= AGAIN else "",
+        repeated=tally.repeated_outliers,
+    )
+
+
+def sum_of(at: Mapping[str, Whole], kinds: Iterable[str]) -> Whole:
+    """[positions]"""
+    total: Whole = np.sum([at[kind] for kind in kinds], axis=0)
+    return total
+
+
+# How certain each cause is; None where it does not fit.
+
+
+def _padding(damage: Damage) -> Certainty | None:
+    positions = len(damage.seen) - damage.padded
+    return _sure_or_likely(positions, positions > 1)
+
+
+def _masked(damage: Damage) -> Certainty | None:
+    return _sure_or_likely(damage.values["mask"], damage.values["mask"] > 1)
+
+
+def _not_written(damage: Damage) -> Certainty | None:
+    entries = damage.entries["blank"] + damage.entries["constant"]
+    return _sure_or_likely(entries, damage.values["blank"] > 0 and entries > 1)
+
+
+def _sure_or_likely(count: int, is_sure: bool) -> Certainty | None:
+    if not count:
+        return None
+    return "sure" if is_sure else "likely"
+
+
+def _overflow(damage: Damage) -> Certainty | None:
+    nans, infinities = damage.values["nan"], damage.values["overflow"]
+    if not nans + infinities:
+        return None
+    is_everywhere = bool(damage.at["nan"][damage.seen > 0].all())
+    return "likely" if nans * infinities or is_everywhere else "possible"
+
+
+def _freed(damage: Damage) -> Certainty | None:
+    if not damage.is_freed:
+        return None
+    signs = sum(damage.signs)
+    is_written = damage.garbage.sum() + damage.values["stale"] < MOSTLY * damage.seen.sum()
+    if is_written and (damage.values["address"] > A_PAIR or (damage.heads > 1 and signs > 1)):
+        return "sure"
+    return "likely" if damage.heads or signs > 1 or damage.repeated >= AGAIN else "possible"
+
+
+def _stale(damage: Damage) -> Certainty | None:
+    values = damage.values["stale"]
+    if not values or damage.is_freed:
+        return None
+    return "likely" if values > AGAIN else "possible"
+
+
+def _uninitialised(damage: Damage) -> Certainty | None:
+    if not damage.is_left or not (damage.is_random or damage.is_local):
+        return None
+    return "likely" if damage.is_random and damage.is_local else "possible"
+
+
+def _unknown(damage: Damage) -> Certainty | None:
+    return "possible" if damage.is_left and not (damage.is_random or damage.is_local) else None
+
+
+CAUSES: dict[str, tuple[tuple[str, ...], Callable[[Damage], Certainty | None]]] = {
+    # cause: kinds of its values; its condition
+    "padding": (("padding",), _padding),
+    "masked": (("mask",), _masked),
+    "overflow": (("overflow", "nan"), _overflow),
+    "not_written": (("blank", "constant"), _not_written),
+    "freed": ((*MEMORY, "stale"), _freed),
+    "stale": (("stale",), _stale),
+    "uninitialised": (MEMORY, _uninitialised),
+    "unknown": (MEMORY, _unknown),
+}
+
+
+def findings_of(tally: DamageTally, length: int = 0) -> list[dict[str, Any]]:
+    """Of a whole log, damage first; ``length`` is that of a whole row, 0 where the log does not say it.
+
+    ``entries`` has at least so many, ``positions`` the first of ``places``.
+    """
+    damage = damage_of(tally, length)
+    certainties = {cause: fits(damage) for cause, (_, fits) in CAUSES.items()}
+    findings = [finding_of(damage, cause, certainty) for cause, certainty in certainties.items() if certainty]
     order = [*CERTAINTY_LABELS].index
     return sorted(findings, key=lambda row: (row["cause"] in ON_PURPOSE, -row["values"], order(row["certainty"])))
+
+
+def finding_of(damage: Damage, cause: str, certainty: Certainty) -> dict[str, Any]:
+    kinds = [kind for kind in CAUSES[cause][0] if damage.values[kind]]
+    entries = [damage.entries[kind] for kind in kinds]
+    positions = np.flatnonzero(sum_of(damage.at, kinds))
+    evidence = [listed([f"{damage.values[kind]:,} {KINDS[kind]}" for kind in kinds if kind in KINDS])]
+    if cause == "padding":
+        evidence = [f"the last {len(damage.seen) - damage.padded:,} positions of the row, from {damage.padded:,} on"]
+    elif cause == "masked":
+        evidence.append(damage.masks)
+    elif damage.again and cause in ("freed", "uninitialised", "unknown"):
+        evidence.append(damage.again)
+    return {
+        "cause": cause,
+        "certainty": certainty,
+        "values": sum(damage.values[kind] for kind in kinds),
+        "entries": sum(entries) if cause == "not_written" else max(entries),  # one entry may have several kinds
+        "positions": positions[: 1 if cause == "padding" else MOST_POSITIONS].tolist(),
+        "evidence": evidence,
+        "places": len(positions),
+        "title": TITLES[cause],
+    }
 
 
 def cause_words(row: Mapping[str, Any]) -> str:
