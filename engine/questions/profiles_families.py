@@ -11,7 +11,7 @@ is done once: it stands apart, and is not divided. A wrapper, as `aten::linear` 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from engine.figures.statistics import quotient
@@ -47,6 +47,7 @@ OPTIONS = (
     Option("compute", None, "Real compute", ["of the work", "of the span"]),
     Option("columns", False, "All columns", help="Also times per call, ratios, and both parts of each difference"),
 )
+Row = dict[str, Any]
 SIDES = ("control", "test")
 PAIRS = {
     **{f"calls_{s}": Column(f"calls, {s}") for s in SIDES},
@@ -80,52 +81,72 @@ PLAIN_NAMES = {"gemm": "matrix products", "concat": "concatenations"}
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     control, test = traces_of(store, entries)
-    is_alone, count = len(entries) == 1, PERS[options["per"]]
-    bases = (control.known(count) or 1.0, test.known(count) or 1.0) if count else (1.0, 1.0)
-    counts = {f"us_a_{n}": (control.known(f"{n}s"), test.known(f"{n}s")) for n in ("token", "sample")}
-    rows: list[dict[str, Any]] = []
-    for side, family in dict.fromkeys([*control.families, *test.families]):
-        if side in {control.work_side, test.work_side, "call"}:
-            left, right = (trace.families.get((side, family), NOTHING) for trace in (control, test))
-            by_calls, by_each = split_us(left, right, bases)
-            row = {"side": side, "family": family, **pair_row(left, right, counts), "us_difference": by_calls + by_each}
-            row |= {"us_control": left.us / bases[0], "us_test": right.us / bases[1]}
-            row |= {
-                "share_control": quotient(left.us, control.work().us),
-                "share_test": quotient(right.us, test.work().us),
-            }
-            rows.append(row | {"us_by_calls": by_calls, "us_by_each": by_each})
+    traces = (control, test)[: len(entries)]
+    count = PERS[options["per"]]
+    bases = (control.known(count) or 1.0, test.known(count) or 1.0)  # of whole traces nothing is known under ""
+    sides = {control.work_side, test.work_side, "call"}
+    keys = [key for key in dict.fromkeys([*control.families, *test.families]) if key[0] in sides]
+    rows = [family_row(control, test, key, bases) for key in keys]
     rows.sort(key=lambda row: (-abs(row["difference_us"]), row["side"], row["family"]))
-    work, calls = ([row for row in rows if (row["side"] == "call") == is_call] for is_call in (False, True))
-    shown = ["family", *(["side"] if calls or control.work_side != test.work_side else [])]
-    shown += ["us_control", "us_test", "us_difference", "calls_control", "calls_test", "share_control", "share_test"]
-    if options["columns"]:
-        more = [f"{name}_{side}" for name in ("total_us", "mean_us") for side in (*SIDES, "speed")]
-        shown += ["us_by_calls", "us_by_each", *more, "calls_ratio"]
-    one_side = ("_test", "_ratio", "_speed", "_difference", "_by_calls", "_by_each")
-    shown = [name for name in shown if not (is_alone and name.endswith(one_side))]
-    table = []
-    for row in sorted(rows, key=lambda row: (row["side"] == "call", -max(row["us_control"], row["us_test"]))):
-        ends = ["share_control", "share_test"] if row["side"] == "call" else []
-        for name, trace in (("control", control), ("test", test)):
-            # 0 means none, but not for work of the other side, nor for what a report leaves out.
-            if row["side"] not in (trace.work_side, "call") or not (trace.is_whole or row[f"calls_{name}"]):
-                ends += [f"_{name}", "_difference"]
-        table.append({name: None if name.endswith(tuple(ends)) else row[name] for name in shown})
+    work = [row for row in rows if row["side"] != "call"]
+    calls = [row for row in rows if row["side"] == "call"]
+    has_sides = bool(calls) or control.work_side != test.work_side
+    shown = shown_columns(is_alone=len(entries) == 1, has_sides=has_sides, has_all=options["columns"])
+    largest = sorted(rows, key=lambda row: (row["side"] == "call", -max(row["us_control"], row["us_test"])))
     reason = incomparable(control, test)
+    bars = [] if reason else steps(control, test, work, bases)
     return {
         "main": rows_table(work, ["side", "family"]),
         "calls": rows_table(calls, ["side", "family"]),
-        "table": rows_table(table, shown),
-        "steps": rows_table([] if reason else steps(control, test, work, bases), ["step", "start", "end"]),
-        "compute": rows_table(compute([control] if is_alone else [control, test], options["compute"])),
+        "table": rows_table([shown_row(row, shown, (control, test)) for row in largest], shown),
+        "steps": rows_table(bars, ["step", "start", "end"]),
+        "compute": rows_table(compute(traces, options["compute"])),
         "facts": rows_table([facts(store, trace, count) | {"reason": reason} for trace in (control, test)]),
-        "before": rows_table(before_rows((control, test)[: len(entries)])),
+        "before": rows_table(before_rows(traces)),
         "notes": rows_table([{"note": note} for note in cautions(control, test)], ["note"]),
     }
 
 
-def before_rows(traces: Sequence[Trace]) -> list[dict[str, Any]]:
+def family_row(control: Trace, test: Trace, key: tuple[str, str], bases: tuple[float, float]) -> Row:
+    """Both traces' calls and time, and the parts of the difference; ``us_`` are divided as the reader chose."""
+    left, right = control.families.get(key, NOTHING), test.families.get(key, NOTHING)
+    by_calls, by_each = split_us(left, right, bases)
+    counts = {f"us_a_{name}": (control.known(f"{name}s"), test.known(f"{name}s")) for name in ("token", "sample")}
+    return {
+        "side": key[0],
+        "family": key[1],
+        **pair_row(left, right, counts),
+        "us_difference": by_calls + by_each,
+        "us_control": left.us / bases[0],
+        "us_test": right.us / bases[1],
+        "share_control": quotient(left.us, control.work().us),
+        "share_test": quotient(right.us, test.work().us),
+        "us_by_calls": by_calls,
+        "us_by_each": by_each,
+    }
+
+
+def shown_columns(*, is_alone: bool, has_sides: bool, has_all: bool) -> list[str]:
+    columns = ["family", *(["side"] if has_sides else []), "us_control", "us_test", "us_difference"]
+    columns += ["calls_control", "calls_test", "share_control", "share_test"]
+    if has_all:
+        columns += ["us_by_calls", "us_by_each", "total_us_control", "total_us_test", "total_us_speed"]
+        columns += ["mean_us_control", "mean_us_test", "mean_us_speed", "calls_ratio"]
+    of_two = ("_test", "_ratio", "_speed", "_difference", "_by_calls", "_by_each")
+    return [name for name in columns if not (is_alone and name.endswith(of_two))]
+
+
+def shown_row(row: Row, shown: Sequence[str], traces: tuple[Trace, Trace]) -> Row:
+    """0 means none; work of the other side is not known, nor what a report leaves out, and calls are no work."""
+    unknown = ["share_control", "share_test"] if row["side"] == "call" else []
+    for side, trace in zip(SIDES, traces, strict=True):
+        is_of_side = row["side"] in (trace.work_side, "call")
+        if not is_of_side or not (trace.is_whole or row[f"calls_{side}"]):
+            unknown += [f"_{side}", "_difference"]
+    return {name: None if name.endswith(tuple(unknown)) else row[name] for name in shown}
+
+
+def before_rows(traces: Sequence[Trace]) -> list[Row]:
     """By family, what was done before the first pass, the most first; without what is under 1 % of it."""
     families: dict[str, dict[str, float]] = {}
     for trace, side in zip(traces, SIDES, strict=False):
@@ -136,12 +157,10 @@ def before_rows(traces: Sequence[Trace]) -> list[dict[str, Any]]:
     return [{"family": family, **of_sides} for family, of_sides in ranked if sum(of_sides.values()) >= least]
 
 
-def steps(
-    control: Trace, test: Trace, work: Sequence[Mapping[str, Any]], bases: tuple[float, float]
-) -> list[dict[str, Any]]:
+def steps(control: Trace, test: Trace, work: Sequence[Row], bases: tuple[float, float]) -> list[Row]:
     """Bars from the control's time to the test's that end where the next begins; of a trace alone its families."""
 
-    def bar(step: str, move: str, start: float, end: float, change: str) -> dict[str, Any]:
+    def bar(step: str, move: str, start: float, end: float, change: str) -> Row:
         return {"step": step, "move": move, "start": start / 1000, "end": end / 1000, "change": change}
 
     if control.entry.id == test.entry.id:
@@ -163,7 +182,7 @@ def steps(
     return [*bars, bar(test.name, "all work", 0, last, microseconds(last))]
 
 
-def compute(traces: Sequence[Trace], of: str) -> list[dict[str, Any]]:
+def compute(traces: Sequence[Trace], of: str) -> list[Row]:
     """Shares by part, which add up to one; none of a report, which names some operations only."""
     rows = []
     for trace in traces:
@@ -178,7 +197,7 @@ def compute(traces: Sequence[Trace], of: str) -> list[dict[str, Any]]:
     return rows
 
 
-def facts(store: Store, trace: Trace, count: str) -> dict[str, Any]:
+def facts(store: Store, trace: Trace, count: str) -> Row:
     """What the sentences say of a trace besides its families."""
     runs = {entry.id: entry.row for entry in store.listing().entries}
     run, base = runs.get(str(trace.entry.row.get("run_id")), {}), trace.known(count) if count else 1.0
@@ -209,8 +228,8 @@ def facts(store: Store, trace: Trace, count: str) -> dict[str, Any]:
 
 def answer(tables: Tables, options: Options) -> str:
     control, test = tables["facts"].to_pylist()
-    rows, per = tables["table"].to_pylist(), "" if options["per"] == "whole traces" else f" {options['per']}"
     is_alone = "us_test" not in tables["table"].column_names
+    per = "" if options["per"] == "whole traces" else f" {options['per']}"
     models = {f"{fact['model']}, on {fact['device']}": None for fact in (control, test) if fact["model"]}
     notes = [f"Times are of {listed(list(models))}."] if models else []
     notes += before_words([control, test][: 2 - is_alone])
@@ -218,50 +237,78 @@ def answer(tables: Tables, options: Options) -> str:
         return answer_text([control["reason"]], notes)
     if not control["work_us"]:
         return answer_text([f"{control['name']} has no work with a duration."], notes)
-    shares: dict[str, float] = {}
-    for row in tables["compute"].to_pylist():
-        shares[row["name"]] = shares.get(row["name"], 0.0) + row["share"] * (row["part"] in COMPUTE)
-    of = listed([f"{percent(share)} {options['compute']} in {name}" for name, share in shares.items()])
-    real = [f"Attention and matrix products are {of}."] if shares else []
     if is_alone:
-        parts = [f"{row['family']} {percent(row['share_control'])}" for row in rows if row["share_control"]]
-        clock = f" in {microseconds(control['span_us'])} by the clock" if control["span_us"] else ""
-        lead = f"{control['name']} does {microseconds(control['work_us'])} of work{per}{clock}: {listed(parts[:3])}."
-        return answer_text([lead, *real], notes)
-    # How much faster, which families make it, and what the LP has to do with it.
-    work, name = tables["main"].to_pylist(), test["name"]
+        lines = [work_words(control, per, tables["table"].to_pylist())]
+    else:
+        lines = [pace_words(control, test, per), change_words(control, test, per, tables["main"].to_pylist())]
+        lines += [cause_words(control, test), length_words(control, test)]
+    return answer_text([*lines, compute_words(tables["compute"].to_pylist(), options["compute"])], notes)
+
+
+def work_words(fact: Row, per: str, rows: Sequence[Row]) -> str:
+    """Of a trace alone."""
+    parts = [f"{row['family']} {percent(row['share_control'])}" for row in rows if row["share_control"]]
+    clock = f" in {microseconds(fact['span_us'])} by the clock" if fact["span_us"] else ""
+    return f"{fact['name']} does {microseconds(fact['work_us'])} of work{per}{clock}: {listed(parts[:MOST_NAMED])}."
+
+
+def pace_words(control: Row, test: Row, per: str) -> str:
     pace = times_words(control["work_us"], test["work_us"], "in work")
     if control["span_us"] and test["span_us"]:
         pace = f"{times_words(control['span_us'], test['span_us'], 'by the clock')}, and {pace}"
-    lines = [f"{per.strip().capitalize()}, {name} {pace}." if per else f"{name} {pace}."]
-    moved, whole = (sum(change(row["us_difference"]) for row in work) for change in (abs, float))
+    return f"{per.strip().capitalize()}, {test['name']} {pace}." if per else f"{test['name']} {pace}."
+
+
+def change_words(control: Row, test: Row, per: str, work: Sequence[Row]) -> str:
+    """The families that make most of the difference; empty where none does."""
+    moved = sum(abs(row["us_difference"]) for row in work)
     named = []
     for row in sorted(work, key=lambda row: -abs(row["us_difference"]))[:MOST_NAMED]:
+        if not abs(row["us_difference"]) >= SMALL * moved > 0:
+            continue
         calls = quotient(row["calls_test"] / test["base"], row["calls_control"] / control["base"])
-        how = f"only in one, {row['calls_control'] or row['calls_test']:,} calls"
-        how = f"{times(calls)} the calls" if calls else how
-        each = f", each {times_words(row['mean_us_control'], row['mean_us_test'])}" if row["mean_us_ratio"] else ""
-        if abs(row["us_difference"]) >= SMALL * moved > 0:
-            family = PLAIN_NAMES.get(row["family"], row["family"])
-            named.append(f"{family} {signed_microseconds(row['us_difference'])} ({how}{each})")
-    if named:
-        lines.append(f"Work changes by {signed_microseconds(whole)}{per}, most by {listed(named)}.")
+        how = f"{times(calls)} the calls"
+        if not calls:
+            how = f"only in one, {row['calls_control'] or row['calls_test']:,} calls"
+        if row["mean_us_ratio"]:
+            how += f", each {times_words(row['mean_us_control'], row['mean_us_test'])}"
+        family = PLAIN_NAMES.get(row["family"], row["family"])
+        named.append(f"{family} {signed_microseconds(row['us_difference'])} ({how})")
+    whole = signed_microseconds(sum(row["us_difference"] for row in work))
+    return f"Work changes by {whole}{per}, most by {listed(named)}." if named else ""
+
+
+def cause_words(control: Row, test: Row) -> str:
+    """What the test's LP has to do with it; empty where the control is no run of the same model without one."""
     is_pair = control["lp"] == NO_LP and test["lp"] not in (None, NO_LP) and control["model"] == test["model"]
-    if is_pair and test["forced"]:
-        cause = f"{test['lp']} forces {percent(test['forced'])} of its tokens, which need no pass of their own"
-        if test["legal"] and test["legal"] < test["vocabulary"]:
-            cause += f", and computes logits for {test['legal']:,} of {test['vocabulary']:,} tokens of the vocabulary"
-        lines.append(f"{cause}.")
-    before, after, pace_before, pace_after = (f[n] for n in ("tokens_a_sample", "us_a_token") for f in (control, test))
-    if before and after and pace_before and pace_after and abs(after / before - 1) > WINDOW:
-        clock = times_words(pace_before * before, pace_after * after, "by the clock")
-        lines.append(
-            f"{name} writes {number(after)} tokens per sample against {number(before)}: per sample it {clock}."
-        )
-    return answer_text([*lines, *real], notes)
+    if not is_pair or not test["forced"]:
+        return ""
+    cause = f"{test['lp']} forces {percent(test['forced'])} of its tokens, which need no pass of their own"
+    if test["legal"] and test["legal"] < test["vocabulary"]:
+        cause += f", and computes logits for {test['legal']:,} of {test['vocabulary']:,} tokens of the vocabulary"
+    return f"{cause}."
 
 
-def before_words(facts: Sequence[Mapping[str, Any]]) -> list[str]:
+def length_words(control: Row, test: Row) -> str:
+    """How much a sample takes, where samples of the two differ in length."""
+    before, after = control["tokens_a_sample"], test["tokens_a_sample"]
+    pace_before, pace_after = control["us_a_token"], test["us_a_token"]
+    if not all((before, after, pace_before, pace_after)) or abs(after / before - 1) <= WINDOW:
+        return ""
+    clock = times_words(pace_before * before, pace_after * after, "by the clock")
+    writes = f"{test['name']} writes {number(after)} tokens per sample against {number(before)}"
+    return f"{writes}: per sample it {clock}."
+
+
+def compute_words(rows: Sequence[Row], of: str) -> str:
+    shares: dict[str, float] = {}
+    for row in rows:
+        shares[row["name"]] = shares.get(row["name"], 0.0) + row["share"] * (row["part"] in COMPUTE)
+    named = [f"{percent(share)} {of} in {name}" for name, share in shares.items()]
+    return f"Attention and matrix products are {listed(named)}." if named else ""
+
+
+def before_words(facts: Sequence[Row]) -> list[str]:
     """``Before the first pass, once and not counted above: none works 113 ms (other 99.3 ms) in 140 ms.``"""
     parts = [
         f"{fact['name']} works {microseconds(fact['before_us'])} ({fact['before_family']} "
