@@ -14,7 +14,7 @@ from typing import Any
 from engine.figures.statistics import quotient
 from engine.figures.words import listed, shortened, signed, signed_microseconds
 from engine.profile.traces import Totals, incomparable, pair_row, traces_of
-from engine.questions.profiles_families import PAIRS
+from engine.questions.profiles_families import PAIRS, SIDES
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, rows_table
 from engine.store.entries import Entry, entry_names
 from engine.store.store import Store
@@ -29,6 +29,7 @@ CHANGES = {
     "fewer calls": "shrunk",
     "as many calls": "same",
 }
+NAMES = {change: name for name, change in CHANGES.items()}
 WORDS = {"only in B": "only in the test", "only in A": "only in the control"}
 
 
@@ -62,6 +63,10 @@ CHARTS = (
 )  # fmt: skip
 TABLES = ("streams", "table")
 MOST_DRAWN, MOST_NAME = 12, 80
+SHOWN_ALONE = ["short_name", "family", "total_us_control", "share", "calls_control", "mean_us_control", "name"]
+SHOWN = ["short_name", "difference_us", "change", "total_us_control", "total_us_test", "total_us_speed",
+         "calls_control", "calls_test", "calls_ratio", "mean_us_control", "mean_us_test", "family", "name"]  # fmt: skip
+Row = dict[str, Any]
 SQL = """
 WITH ops AS (
     SELECT *, coalesce(self_us, total_us) AS us, trace_id = $control AS is_control, trace_id = $test AS is_test
@@ -83,65 +88,64 @@ FROM trace_ops WHERE name = $name AND side IN ('device', 'host') ORDER BY trace_
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     control, test = traces_of(store, entries)
-    ids, is_alone, reason = [entry.id for entry in entries], len(entries) == 1, incomparable(control, test)
-    rows: list[dict[str, Any]] = []
-    for operation in store.table(SQL, {"control": control.entry.id, "test": test.entry.id}, of=ids).to_pylist():
-        first, second = (Totals(operation.pop(f"calls_{s}"), operation.pop(f"us_{s}")) for s in ("control", "test"))
-        moved = "grown" if second.calls > first.calls else "shrunk" if second.calls < first.calls else "same"
-        change = "gone" if not second.calls else "added" if not first.calls else moved
-        rows.append({**operation, "change": change, **pair_row(first, second, {})})
+    ids, is_alone = [entry.id for entry in entries], len(entries) == 1
+    operations = store.table(SQL, {"control": control.entry.id, "test": test.entry.id}, of=ids).to_pylist()
+    rows = list(map(pair_of, operations))
     rows.sort(key=lambda row: (-abs(row["difference_us"]), row["name"]))
-    column = "calls" if options["by"] == "calls" else "total_us"
-    whole, named = sum(row["total_us_control"] for row in rows), {name: words for words, name in CHANGES.items()}
-    table, picked = [], None
-    for row in rows:
-        is_of = named[row["change"]] in (options["change"] or CHANGES)
-        is_of &= row["family"] in (options["family"] or (row["family"],))
-        if not is_of or not all(word in row["name"].casefold() for word in options["kernel"].casefold().split()):
-            continue
-        value = row[f"{column}_control"] if is_alone else row[f"{column}_test"] - row[f"{column}_control"]
-        label = f"{signed(value)} calls" if column == "calls" else signed_microseconds(value)
-        key = hashlib.sha256(row["name"].encode("utf-8", "surrogatepass")).hexdigest()[:12]  # its name may be too long
-        picked = row["name"] if key == options["operation"] else picked
-        move = "work" if is_alone else "more in the test" if value > 0 else "less in the test"
-        table.append(
-            row
-            | {
-                "key": key,
-                "move": move,
-                "value": value if column == "calls" else value / 1000,
-                "change": WORDS.get(named[row["change"]], named[row["change"]]),
-                "words": label.removeprefix("+") if is_alone else label,
-                "share": quotient(row["total_us_control"], whole),
-            }
-        )
+    whole_us = sum(row["total_us_control"] for row in rows)
+    table = [row | shown_parts(row, whole_us, options["by"], is_alone=is_alone) for row in rows if is_in(row, options)]
     table.sort(key=lambda row: (-abs(row["value"]), row["name"]))
+    reason = incomparable(control, test)
     drawn = [] if reason else [row for row in table if row["value"]][:MOST_DRAWN]
-    parameters, names = {"name": picked, "control": ids[0]}, entry_names(entries)
-    streams = store.table(STREAMS, parameters, of=ids).to_pylist() if picked else []
-    shown = ["short_name", "family", "total_us_control", "share", "calls_control", "mean_us_control", "name"]
-    if not is_alone:
-        shown = [
-            "short_name",
-            "difference_us",
-            "change",
-            "total_us_control",
-            "total_us_test",
-            "total_us_speed",
-            "calls_control",
-            "calls_test",
-            "calls_ratio",
-            "mean_us_control",
-            "mean_us_test",
-            "family",
-            "name",
-        ]
+    picked = next((row["name"] for row in table if row["key"] == options["operation"]), None)
+    streams = store.table(STREAMS, {"name": picked, "control": ids[0]}, of=ids).to_pylist() if picked else []
+    names, shown = entry_names(entries), SHOWN_ALONE if is_alone else SHOWN
     return {
         "main": rows_table(rows, ["name", "short_name", "family", "change", "difference_us"]),
         "largest": rows_table([row | {"short_name": shortened(row["short_name"], 34)} for row in drawn]),
         "streams": rows_table([row | {"trace": names[row["trace"]]} for row in streams]),
         "table": rows_table(table, shown).select(shown),
         "facts": rows_table([{"reason": reason, "is_alone": is_alone}]),
+    }
+
+
+def pair_of(operation: Row) -> Row:
+    first, second = (Totals(operation.pop(f"calls_{side}"), operation.pop(f"us_{side}")) for side in SIDES)
+    if not second.calls:
+        change = "gone"
+    elif not first.calls:
+        change = "added"
+    elif second.calls == first.calls:
+        change = "same"
+    else:
+        change = "grown" if second.calls > first.calls else "shrunk"
+    return {**operation, "change": change, **pair_row(first, second, {})}
+
+
+def is_in(row: Row, options: Options) -> bool:
+    is_changed = NAMES[row["change"]] in (options["change"] or CHANGES)
+    is_family = row["family"] in (options["family"] or (row["family"],))
+    words = options["kernel"].casefold().split()
+    return is_changed and is_family and all(word in row["name"].casefold() for word in words)
+
+
+def shown_parts(row: Row, whole_us: float, by: str, *, is_alone: bool) -> Row:
+    """What the table and the chart have of an operation besides both traces' figures."""
+    is_count = by == "calls"
+    column = "calls" if is_count else "total_us"
+    value = row[f"{column}_control"] if is_alone else row[f"{column}_test"] - row[f"{column}_control"]
+    words = f"{signed(value)} calls" if is_count else signed_microseconds(value)
+    move = "more in the test" if value > 0 else "less in the test"
+    change = NAMES[row["change"]]
+    return {  # a name may be too long for an address
+        "key": hashlib.sha256(row["name"].encode("utf-8", "surrogatepass")).hexdigest()[
+            :12
+        ],  # its name may be too long
+        "move": "work" if is_alone else move,
+        "value": value if is_count else value / 1000,
+        "change": WORDS.get(change, change),
+        "words": words.removeprefix("+") if is_alone else words,
+        "share": quotient(row["total_us_control"], whole_us),
     }
 
 

@@ -41,6 +41,7 @@ COUNTED = {
     "concat": "concatenations",
     "attention": "attention calls",
 }
+Row = dict[str, Any]
 Figure = tuple[str, str, str, float | None]  # name, what it is, unit (µs, % or empty for a count), value
 # In the data, not in the table.
 DETAIL = ("work_calls", "tokens", "samples", "forward_passes", "compute_share", "compute_span_share", "other_share")
@@ -91,36 +92,16 @@ def figures_of(trace: Trace) -> Iterator[Figure]:
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     control, test = traces_of(store, entries)
-    rows: list[dict[str, Any]] = [
+    traces = (control, test)[: len(entries)]
+    rows: list[Row] = [
         {"name": name, "what": label, "unit": unit, "control": left, "test": right, "ratio": quotient(right, left)}
         for (name, label, unit, left), (_, _, _, right) in zip(figures_of(control), figures_of(test), strict=True)
     ]
-    none = {
-        row["name"].partition("_")[0]
-        for row in rows
-        if row["name"].endswith("_calls") and not row["control"] and not row["test"]
-    }
-    is_alike = control.work_side == test.work_side  # else kernels of a device would be compared with operators of a CPU
-    shown = [
-        row | {"compared": compared_words(row) if is_alike or row["name"] == "span_us" else ""}
-        for row in rows
-        if (row["control"], row["test"]) != (None, None)
-        and row["name"] not in DETAIL
-        and row["name"].partition("_")[0] not in none
-    ]
-    operators = []
-    traces = (control, test)[: len(entries)]
-    for trace in traces:
-        tokens = trace.known("tokens")
-        if tokens and trace.work_side == "host" and not trace.has_calls:
-            families = sorted(trace.families.items(), key=lambda pair: -pair[1].calls)
-            operators += [
-                {"name": trace.name, "family": family, "a_token": totals.calls / tokens}
-                for (side, family), totals in families
-                if side == "host"
-            ][:MOST_FAMILIES]
+    is_alike = control.work_side == test.work_side
+    shown = [row | {"compared": compared_words(row, is_alike=is_alike)} for row in known_rows(rows)]
     columns = ["what", "control", "unit"] if len(entries) == 1 else ["what", "control", "test", "compared", "unit"]
     reason = incomparable(control, test)
+    operators = [row for trace in traces for row in operators_of(trace)]
     return {
         "main": rows_table(rows, ["name", "what", "unit", "control", "test", "ratio"]),
         "table": rows_table(shown, columns).select(columns),
@@ -129,34 +110,61 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     }
 
 
-def compared_words(row: Mapping[str, Any]) -> str:
-    """``4.40× faster`` of a time, ``0.802×`` of a count."""
-    words = speed if row["unit"] == "µs" else times
-    return words(row["ratio"]) if row["ratio"] else ""
+def known_rows(rows: Sequence[Row]) -> list[Row]:
+    """Those of the table: without details, and without what neither trace has a call of."""
+    calls = [row for row in rows if row["name"].endswith("_calls")]
+    none = {family_of(row) for row in calls if not row["control"] and not row["test"]}
+    known = [row for row in rows if (row["control"], row["test"]) != (None, None)]
+    return [row for row in known if row["name"] not in DETAIL and family_of(row) not in none]
+
+
+def family_of(row: Row) -> str:
+    """``launch`` of ``launch_us``"""
+    return str(row["name"]).partition("_")[0]
+
+
+def operators_of(trace: Trace) -> list[Row]:
+    """Calls per token by family, where operators run as they are called."""
+    tokens = trace.known("tokens")
+    if not tokens or trace.work_side != "host" or trace.has_calls:
+        return []
+    calls = {family: totals.calls for (side, family), totals in trace.families.items() if side == "host"}
+    most = sorted(calls, key=lambda family: -calls[family])[:MOST_FAMILIES]
+    return [{"name": trace.name, "family": family, "a_token": calls[family] / tokens} for family in most]
+
+
+def compared_words(row: Row, *, is_alike: bool) -> str:
+    """``4.40× faster`` of a time, ``0.802×`` of a count; of the span alone where one trace is of a CPU's operators."""
+    if not row["ratio"] or not (is_alike or row["name"] == "span_us"):
+        return ""
+    return speed(row["ratio"]) if row["unit"] == "µs" else times(row["ratio"])
 
 
 def answer(tables: Tables, options: Options) -> str:
     figures = {row["name"]: row for row in tables["main"].to_pylist()}
-    facts, lines = tables["facts"].to_pylist(), []
-    calls, tokens = figures["work_calls"], figures["tokens"]
+    facts = tables["facts"].to_pylist()
+    lines = []
     for fact, side in zip(facts, ("control", "test"), strict=False):
-        value = {name: row[side] for name, row in figures.items()}
-        if value["launch_calls"] is None:
-            per_token = f", {number(calls[side] / tokens[side])} per token" if tokens[side] else ""
-            lines.append(f"{fact['trace']} has no launches: its operators run as they are called{per_token}.")
-            continue
-        parts = []
-        for family, label in (("launch", "kernels launched"), ("sync", "waits for the device")):
-            per_token, count = value[f"{family}_a_token"], value[f"{family}_calls"]
-            if count is not None:
-                parts.append(f"{number(per_token)} {label} per token" if per_token else f"{whole(count)} {label}")
-        if value["idle_share"] is not None:
-            parts.append(f"the device idles {percent(value['idle_share'] / 100)} of its time")
-        if value["delay_us"] is not None:
-            parts.append(f"a kernel begins {microseconds(value['delay_us'])} after its launch")
-        lines.append(f"{fact['trace']}: {listed(parts)}.")
+        lines.append(f"{fact['trace']}{trace_words({name: row[side] for name, row in figures.items()})}.")
     ratio = figures["launch_a_token"]["ratio"] or figures["launch_calls"]["ratio"]
     if len(facts) > 1 and ratio and not facts[0]["reason"]:
         each = "launches per token" if figures["launch_a_token"]["ratio"] else "launches"
         lines.append(f"{facts[1]['trace']} has {times(ratio)} the {each} of {facts[0]['trace']}.")
     return answer_text(lines, dict.fromkeys(fact["reason"] for fact in facts if fact["reason"]))
+
+
+def trace_words(value: Mapping[str, Any]) -> str:
+    """Of one trace's figures, by name."""
+    if value["launch_calls"] is None:
+        per_token = f", {number(value['work_calls'] / value['tokens'])} per token" if value["tokens"] else ""
+        return f" has no launches: its operators run as they are called{per_token}"
+    parts = []
+    for family, label in (("launch", "kernels launched"), ("sync", "waits for the device")):
+        per_token, count = value[f"{family}_a_token"], value[f"{family}_calls"]
+        if count is not None:
+            parts.append(f"{number(per_token)} {label} per token" if per_token else f"{whole(count)} {label}")
+    if value["idle_share"] is not None:
+        parts.append(f"the device idles {percent(value['idle_share'] / 100)} of its time")
+    if value["delay_us"] is not None:
+        parts.append(f"a kernel begins {microseconds(value['delay_us'])} after its launch")
+    return f": {listed(parts)}"

@@ -111,22 +111,25 @@ def answer(tables: Tables, options: Options) -> str:
     if not rows:
         return "Not known: a trace has no marks of passes."
     is_alone = len(facts) == 1
+    by, words = ("control_us", microseconds) if is_alone else ("difference_us", signed_microseconds)
     by_where: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
         by_where[row["where"]].append(row)
-    by = "control_us" if is_alone else "difference_us"
     sums = {where: sum(row[by] for row in of_where) for where, of_where in by_where.items()}
-    moved, words = sum(map(abs, sums.values())), microseconds if is_alone else signed_microseconds
-    parts = [
-        f"{where} {words(sums[where])} ({by_where[where][0]['family']} {words(by_where[where][0][by])})"
-        for where in sorted(sums, key=lambda where: -abs(sums[where]))
-        if abs(sums[where]) >= LEAST_NAMED * moved
-    ][:MOST_NAMED]
+    least = LEAST_NAMED * sum(map(abs, sums.values()))
+    largest = sorted((where for where in sums if abs(sums[where]) >= least), key=lambda where: -abs(sums[where]))
+    parts = []
+    for where in largest[:MOST_NAMED]:
+        first = by_where[where][0]
+        parts.append(f"{where} {words(sums[where])} ({first['family']} {words(first[by])})")
     whole = [microseconds(sum(row[f"{side}_us"] for row in rows)) for side in ("control", "test")]
-    named = [f"{whole[side]} in {fact['name']}" for side, fact in enumerate(facts)]
-    per_pass = [f["tokens"] / f["passes"] for f in facts if f["tokens"] and f["passes"]]
-    notes = []
-    if not is_alone and len(per_pass) == 2 and abs(per_pass[1] / per_pass[0] - 1) > WINDOW:
-        writes = [f"{number(count)} in {fact['name']}" for count, fact in zip(per_pass, facts, strict=True)]
-        notes.append(f"Tokens per pass: {listed(writes)}, so a longer pass may be no longer per token.")
-    return answer_text([f"Work per pass is {listed(named)}: {listed(parts)}."], notes)
+    named = [f"{us} in {fact['name']}" for us, fact in zip(whole, facts, strict=False)]
+    return answer_text([f"Work per pass is {listed(named)}: {listed(parts)}."], length_notes(facts))
+
+
+def length_notes(facts: Sequence[Mapping[str, Any]]) -> list[str]:
+    per_pass = [fact["tokens"] / fact["passes"] for fact in facts if fact["tokens"] and fact["passes"]]
+    if len(per_pass) < 2 or abs(per_pass[1] / per_pass[0] - 1) <= WINDOW:
+        return []
+    writes = [f"{number(count)} in {fact['name']}" for count, fact in zip(per_pass, facts, strict=True)]
+    return [f"Tokens per pass: {listed(writes)}, so a longer pass may be no longer per token."]

@@ -47,6 +47,7 @@ COLUMNS = {
 CHARTS = (Chart("time", "start_ms", "share", colour="family", high="end_ms", split="name", spans="spans"),)
 TABLES = ()
 MOST_FAMILIES, MOST_SPANS, MOST_LANES, MOST_ASKED, REST = 7, 1_000, 12, 10_000, "all other"
+Row = dict[str, Any]
 MOST_COLUMNS = 800  # of a window: the chart is some 1,000 pixels wide, and drops steps that are narrower than one
 BINS = """
 WITH bins AS (SELECT *, bin * width_us AS start_us, (bin + 1) * width_us AS end_us FROM trace_timeline
@@ -113,6 +114,14 @@ class Window:
     high_ms: float
 
     @property
+    def start_us(self) -> float:
+        return self.zero_us + 1000 * self.low_ms
+
+    @property
+    def end_us(self) -> float:
+        return self.zero_us + 1000 * self.high_ms
+
+    @property
     def length_us(self) -> float:
         return 1000 * (self.high_ms - self.low_ms)
 
@@ -135,47 +144,22 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     length_us = max((window.length_us for window in windows.values()), default=0.0)  # of the axis, which they share
     ranked = store.table(FAMILIES, {"side": side}, of=ids)["family"].to_pylist()
     drawn = ranked if len(ranked) == MOST_FAMILIES + 1 else ranked[:MOST_FAMILIES]  # a single one is no rest
-    rows: list[dict[str, Any]] = []
-    spans: list[dict[str, Any]] = []
-    facts: list[dict[str, Any]] = []
+    rows: list[Row] = []
+    spans: list[Row] = []
+    facts: list[Row] = []
+    axis = {"side": side, "drawn": drawn, "rest": REST, "length": length_us}
     for entry in entries:
         name = {"name": names[entry.id]}
-        facts.append(name | {column: entry.row.get(column) for column in ("form", "busy_us", "idle_us")})
-        if (of := windows.get(entry.id)) is None:
-            continue
-        zero, low, high = of.zero_us, of.low_ms, of.high_ms
-        length_ms = (entry.row["span_us"] - zero) / 1000
-        window = {"side": side, "start": zero + 1000 * low, "end": zero + 1000 * high}
-        drawing = {"zero": zero, "drawn": drawn, "rest": REST, "span": entry.row["span_us"], "length": length_us}
-        shares = store.table(SHARES, window | drawing, of=[entry.id])
-        rows += [name | row for row in shares.to_pylist()]
-        expected = (entry.row.get("events") or 0) * min(1.0, (high - low) / max(length_ms, 1e-9))
-        has_events = TRACE_EVENTS.name in entry.parts
-        is_asked = has_events and expected <= MOST_ASKED
-        more = {"zero": zero, "most": MOST_SPANS, "prefix": PREFIX, "with_events": is_asked}
-        of_window = store.table(SPANS, window | more, of=[entry.id]).to_pylist()
-        lanes = list(dict.fromkeys(span["lane"] for span in of_window))
-        spans += [name | span for span in of_window if span["lane"] in lanes[:MOST_LANES]]
-        work = store.table(WORK, window, of=[entry.id]).to_pylist() or [{"family": "", "us": None}]
-        count = {span["kind"]: span["count"] for span in of_window}
-        facts[-1] |= {
-            "low": low,
-            "high": high,
-            "window_us": 1000 * (high - low),
-            "first": work[0]["family"],
-            "first_us": work[0]["us"],
-            "work_us": sum(row["us"] or 0 for row in work),
-            "has_events": has_events,
-            "is_asked": is_asked,
-            "lanes": len(lanes),
-            "is_whole": not options["tl_from"] and not options["tl_to"],
-            "phase": count.get("phase", 0),
-            "event": count.get("event", 0),
-            "pause_us": max((span["dur_us"] for span in of_window if span["kind"] == "pause"), default=None),
-        }
+        fact = name | {column: entry.row.get(column) for column in ("form", "busy_us", "idle_us")}
+        if entry.id in windows:
+            shares, of_window, more = entry_rows(store, entry, windows[entry.id], axis)
+            rows += [name | row for row in shares]
+            spans += [name | span for span in of_window]
+            fact |= more | {"is_whole": not options["tl_from"] and not options["tl_to"]}
+        facts.append(fact)
     # What takes most comes first, in both traces.
-    rank, order = ({name: number for number, name in enumerate(group)} for group in ((*drawn, REST), names.values()))
-    rows.sort(key=lambda row: (rank[row["family"]], order[row["name"]], row["start_ms"]))
+    rank, order = [*drawn, REST].index, [*names.values()].index
+    rows.sort(key=lambda row: (rank(row["family"]), order(row["name"]), row["start_ms"]))
     kept = ("name", "lane", "what", "kind", "family", "start", "end")
     return {
         "main": rows_table(rows, ["name", "family", "start_ms", "end_ms", "share"]),
@@ -184,39 +168,77 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     }
 
 
+def entry_rows(store: Store, entry: Entry, window: Window, axis: Row) -> tuple[list[Row], list[Row], Row]:
+    """Shares and spans of a trace's window, and what the sentences say of it."""
+    about = {"side": axis["side"], "start": window.start_us, "end": window.end_us}
+    zero = {"zero": window.zero_us}
+    shares = store.table(SHARES, axis | about | zero | {"span": entry.row["span_us"]}, of=[entry.id]).to_pylist()
+    has_events = TRACE_EVENTS.name in entry.parts
+    length_ms = (entry.row["span_us"] - window.zero_us) / 1000
+    expected = (entry.row.get("events") or 0) * min(1.0, (window.high_ms - window.low_ms) / max(length_ms, 1e-9))
+    is_asked = has_events and expected <= MOST_ASKED
+    more = {"most": MOST_SPANS, "prefix": PREFIX, "with_events": is_asked}
+    spans = store.table(SPANS, about | zero | more, of=[entry.id]).to_pylist()
+    lanes = list(dict.fromkeys(span["lane"] for span in spans))
+    families = store.table(WORK, about, of=[entry.id]).to_pylist() or [{"family": "", "us": None}]
+    count = {span["kind"]: span["count"] for span in spans}
+    fact = {
+        "low": window.low_ms,
+        "high": window.high_ms,
+        "window_us": window.length_us,
+        "first": families[0]["family"],
+        "first_us": families[0]["us"],
+        "work_us": sum(row["us"] or 0 for row in families),
+        "has_events": has_events,
+        "is_asked": is_asked,
+        "lanes": len(lanes),
+        "phase": count.get("phase", 0),
+        "event": count.get("event", 0),
+        "pause_us": max((span["dur_us"] for span in spans if span["kind"] == "pause"), default=None),
+    }
+    return shares, [span for span in spans if span["lane"] in lanes[:MOST_LANES]], fact
+
+
 def answer(tables: Tables, options: Options) -> str:
     lines, notes = [], []
     for fact in tables["facts"].to_pylist():
-        name, window = fact["name"], fact.get("window_us")
-        if not window:
-            why = f"has no timeline of {str(options['tl_side'] or 'work').lower()}"
-            why = "is a table of sums, which has no timeline" if fact["form"] == "table" else why
-            notes.append(f"{name} {why}.")
-            continue
-        where = "" if fact["is_whole"] else f" from {fixed(fact['low'], 3)} to {fixed(fact['high'], 3)} ms"
-        if fact["is_whole"] and fact["busy_us"] is not None and fact["idle_us"] is not None:
-            active = fact["busy_us"] + fact["idle_us"]
-            pause = f"; its longest pause is {microseconds(fact['pause_us'])}" if fact["pause_us"] else ""
-            busy, idle = percent(fact["busy_us"] / active), percent(fact["idle_us"] / active)
-            lines.append(
-                f"{name}: between first and last work the device is busy {busy} of the time, idle {idle}{pause}."
-            )
-        elif not fact["work_us"]:
-            lines.append(f"{name} is idle{where}.")
+        name = fact["name"]
+        if fact.get("window_us"):
+            lines.append(work_words(fact))
+            notes += left_out(fact)
+        elif fact["form"] == "table":
+            notes.append(f"{name} is a table of sums, which has no timeline.")
         else:
-            work, largest = percent(fact["work_us"] / window), percent(fact["first_us"] / window)
-            lines.append(
-                f"{name}{where}: work takes {work} of {microseconds(window)}, the largest is {fact['first']} "
-                f"with {largest}."
-            )
-        left = [
-            f"the {MOST_SPANS:,} longest of {counted(fact[kind], noun)}"
-            for kind, noun in (("phase", "mark"), ("event", "event"))
-            if fact[kind] > MOST_SPANS
-        ]
-        left += [f"{MOST_LANES} of {fact['lanes']:,} lanes"] if fact["lanes"] > MOST_LANES else []
-        if left:
-            notes.append(f"{shortened(name, 120)}: drawn are {listed(left)} in the window.")
-        if fact["has_events"] and not fact["is_asked"]:
-            notes.append(f"{name}: too many events here to show each. Choose a smaller window.")
+            notes.append(f"{name} has no timeline of {str(options['tl_side'] or 'work').lower()}.")
     return answer_text(lines or ["These traces have no timeline."], notes)
+
+
+def work_words(fact: Row) -> str:
+    """Of a whole trace how busy its device is, where that is known; else how much work a window has."""
+    name = fact["name"]
+    if fact["is_whole"] and fact["busy_us"] is not None and fact["idle_us"] is not None:
+        active = fact["busy_us"] + fact["idle_us"]
+        pause = f"; its longest pause is {microseconds(fact['pause_us'])}" if fact["pause_us"] else ""
+        busy, idle = percent(fact["busy_us"] / active), percent(fact["idle_us"] / active)
+        return f"{name}: between first and last work the device is busy {busy} of the time, idle {idle}{pause}."
+    where = "" if fact["is_whole"] else f" from {fixed(fact['low'], 3)} to {fixed(fact['high'], 3)} ms"
+    if not fact["work_us"]:
+        return f"{name} is idle{where}."
+    window = fact["window_us"]
+    work, largest = percent(fact["work_us"] / window), percent(fact["first_us"] / window)
+    return f"{name}{where}: work takes {work} of {microseconds(window)}, the largest is {fact['first']} with {largest}."
+
+
+def left_out(fact: Row) -> list[str]:
+    """What of a window is not drawn."""
+    notes, drawn = [], []
+    for kind, noun in (("phase", "mark"), ("event", "event")):
+        if fact[kind] > MOST_SPANS:
+            drawn.append(f"the {MOST_SPANS:,} longest of {counted(fact[kind], noun)}")
+    if fact["lanes"] > MOST_LANES:
+        drawn.append(f"{MOST_LANES} of {fact['lanes']:,} lanes")
+    if drawn:
+        notes.append(f"{shortened(fact['name'], 120)}: drawn are {listed(drawn)} in the window.")
+    if fact["has_events"] and not fact["is_asked"]:
+        notes.append(f"{fact['name']}: too many events here to show each. Choose a smaller window.")
+    return notes
