@@ -192,6 +192,11 @@ def counted(count: int, noun: str, plural: str = "") -> str:
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
+def parameter_count(parameters: int) -> str:
+    """``25,888``, ``2.4 M``"""
+    return f"{parameters / 1e6:,.1f} M" if parameters >= 10**6 else f"{parameters:,}"
+
+
 def precision_name(precision: str | None) -> str | None:
     """``FP16``, ``f16`` and ``F16`` are ``float16``, as the command line has it; ``q4_K_M`` is ``Q4_K_M``."""
     return re.sub(r"\b(B?)F(?:LOAT|P)?(?=\d)", _float, precision.strip().upper()) if precision else None

@@ -11,6 +11,7 @@ from typing import Any
 
 from engine.chem.smiles import parse_smiles
 from engine.errors import DriftscopeError, ModelError, shown
+from engine.figures.words import parameter_count
 from engine.jobs.service import Job, Work
 from engine.lp.constraint import LpParameters, build_constraint
 from engine.lp_records import LPS
@@ -116,15 +117,11 @@ def examine(request: AddRequest, sample: Sequence[str] = ()) -> Added:
     loaded = load_outline(entry)
     if loaded.unchecked:  # only reading it all tells whether a tensor is missing
         loaded = load_model(entry, "cpu")
-    found = [f"{loaded.family}, {_size(loaded.parameters)} parameters", *form.found]
+    found = [f"{loaded.family}, {parameter_count(loaded.parameters)} parameters", *form.found]
     why = loaded.why_not_fast
     found.append(f"backend hf: {why}" if why else "backend fast")
     found += loaded.warnings
     return Added(entry, table, loaded, tuple(found), lps_of(loaded))
-
-
-def _size(parameters: int) -> str:
-    return f"{parameters / 1e6:,.1f} M" if parameters >= 10**6 else f"{parameters:,}"
 
 
 def _path_from_here(given: str) -> str:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from safetensors import SafetensorError, safe_open
 
 from engine.errors import DriftscopeError, FileError, ModelError, shown
+from engine.figures.words import parameter_count
 from engine.models.architectures import FAMILIES, check_causal, family_of, positions_of, why_not_fast
 from engine.models.devices import free_memory, pick_device
 from engine.models.registry import OWN_TOKENIZER, TAGS, ModelEntry, load_registry
@@ -405,4 +406,4 @@ def sized(model: str) -> str:
     except DriftscopeError:
         return model
     layers = [math.prod(shape) for name, shape in shapes.items() if _LAYER.match(name) and len(shape) > 1]
-    return f"{model} ({sum(layers) / 1e6:,.1f} M weights in the layers)"
+    return f"{model} ({parameter_count(sum(layers))} weights in the layers)"

@@ -110,12 +110,15 @@ def texts_of(name: str, content: bytes) -> list[str]:
         is_whole = len(content) <= most
         text = content[:most].decode("utf-8-sig", "strict" if is_whole else "ignore")
         if kind == "json":
-            return list(_strings(parsed_json(text)))
-        lines = text.splitlines() if is_whole else text.splitlines()[:-1]
+            lines = list(_strings(parsed_json(text)))
+        else:
+            lines = text.splitlines() if is_whole else text.splitlines()[:-1]
         if kind in ("jsonl", "ndjson"):
-            return [string for line in lines if line.strip() for string in _strings(parsed_json(line))]
+            lines = [string for line in lines if line.strip() for string in _strings(parsed_json(line))]
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise FileError(f"the sample {shown(name, 200)} cannot be read ({error})", "Give lines, or JSON") from error
+    if not any(map(str.strip, lines)):
+        raise FileError(f"the sample {shown(name, 200)} has no text in it", "Give texts as the model was trained on")
     return lines
 
 

@@ -134,13 +134,18 @@ def counters(lane: Running, shown: int) -> None:
             f"**{fixed(tokens_a_second(watch), 0)}** tokens/s · **{watch.tokens:,}** tokens{of_tokens(watch)} · "
             f"{percent(watch.forced_tokens / watch.tokens)} forced · {watch.forward_passes:,} passes  \n"
             f":violet[junk **{counts['junk']}**] · :red[cut **{counts['cut']}**] of {counted(blocks, 'block')} · "
-            f"{'' if is_position else 'hypothetical '}drift {signed(counts['drift'])}"
-            + (f" (known in {counts['known']} of them)" if counts["known"] < blocks else "")
+            f"{'' if is_position else 'hypothetical '}drift {_drift_words(counts)}"
         ),
         help=COUNTS_HELP if is_position else f"{COUNTS_HELP} {HYPOTHETICAL_HELP}",
     )
     if is_guarded(watch):
         st.markdown(_guard_words(watch), help=SHAPED_HELP if is_shaped(watch) else GUARD_HELP)
+
+
+def _drift_words(counts: Mapping[str, int]) -> str:
+    if counts["known"] < counts["blocks"]:
+        return f"{signed(counts['drift'])} (known in {counts['known']} of them)" if counts["known"] else "unknown"
+    return signed(counts["drift"])
 
 
 def _guard_words(watch: LaneWatch) -> str:
@@ -157,7 +162,7 @@ def of_tokens(watch: LaneWatch) -> str:
     """What a lane's count of tokens has next to the tokens of its rows."""
     if watch.samples > 1:
         return " in all"
-    return " with the end" if any(answer.stop_reason == "end" for answer in watch.answered) else ""
+    return " (end token included)" if any(answer.stop_reason == "end" for answer in watch.answered) else ""
 
 
 def atoms(lane: Running, shown: int, seen: Inspected | None = None) -> None:

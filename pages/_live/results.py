@@ -216,9 +216,9 @@ def _divergences(lanes: list[Running], shown: int) -> None:
             st.markdown(f"{title}: same tokens as lane {first.number}.")
             continue
         atom, descriptors = difference.atom, lane.watch.molecule_of(shown).descriptors
-        where = "" if atom is None else f", in the block of atom {atom} {descriptors[atom]}"
+        where = "" if atom is None else f", in the block of atom {atom} {escaped(descriptors[atom])}"
         st.markdown(
-            f"{title} first differs from lane {first.number} at token {difference.pos}{escaped(where)}: "
+            f"{title} first differs from lane {first.number} at token {difference.pos}{where}: "
             f"{_quoted(difference.piece)} instead of {_quoted(difference.first_piece)}."
         )
 

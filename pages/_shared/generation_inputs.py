@@ -51,7 +51,7 @@ CONFORMERS_HELP = (
 
 def quick_inputs() -> tuple[int, int, int]:
     """Seed, samples of each molecule, conformers of each answer."""
-    left, middle, right = st.columns(3)
+    left, middle, right = st.columns((3, 3, 4))
     seed = left.number_input("Seed", 0, 2**31 - 1, 0, key="seed", bind="query-params", help="The same in all lanes.")
     count = middle.number_input("Samples", 1, 32, 1, key="n", bind="query-params", help="Per molecule.")
     several = right.number_input(

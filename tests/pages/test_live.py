@@ -175,7 +175,7 @@ def test_three_lanes_from_click_to_result(live: Live, tmp_path: Path) -> None:
     assert rows["Speed"][0] == "as fast" and all("fast" in pace or "slower by" in pace for pace in rows["Speed"])
     assert rows["Clean"][2] == "1" and rows["Geometry right"][2] in ("0", "1") and set(rows["Stereo right"]) == {"–"}
     assert f"badge[RMSD {rows['RMSD'][2]}]" in said, "twice the same"
-    assert f"**{rows['Tokens'][2]}** tokens with the end · " in said, "the strip leaves it out"
+    assert f"**{rows['Tokens'][2]}** tokens (end token included) · " in said, "the strip leaves it out"
     assert "first differs from lane 1 at token" in said and said.count("Why is exact faster than none?") == 1
     for lane in app.session_state["live_lanes"]:
         (sample,) = open_store().rows("SELECT tokens, forced_tokens FROM samples WHERE run_id = $r", {"r": lane.run_id})

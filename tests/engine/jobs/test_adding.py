@@ -229,6 +229,10 @@ def test_samples_are_read_as_lines_json_and_json_lines(tmp_path: Path) -> None:
     for name in ("b.json", "b.txt.gz", "b.txt", "nothing.txt"):
         with pytest.raises(DriftscopeError, match="cannot be read"):
             sample_texts(tmp_path / name)
+    for name, empty in (("c.txt", " \n\n"), ("c.json", '{"passes": []}'), ("c.jsonl", "")):
+        (tmp_path / name).write_text(empty)
+        with pytest.raises(DriftscopeError, match=f"'{name}' has no text in it"):
+            sample_texts(tmp_path / name)
 
 
 # --- tags of its own --------------------------------------------------------------------------------------------------
