@@ -193,11 +193,9 @@ def _row(
 ) -> AtomRow:
     damage = _damage_of(block)
     off, is_estimate = _off_ang(block, damage, estimate, form)
-    words = [_junk_words(name, block, tokens, steps)] if damage == "junk" else []
-    if CUT_KINDS.intersection(block["kinds"] or ()):
-        words.append(f"{name}: {_cut_words(block, block['template_free'] if is_position else None, estimate)}")
-    elif damage == "missing" and _missing_words(block):
-        words.append(f"{name}: {_missing_words(block)}")
+    junk = _junk_words(name, block, tokens, steps) if damage == "junk" else ""
+    given = block["template_free"] if is_position else None
+    words = list(filter(None, [_damage_words(name, block, damage, junk, given, estimate)]))
     if of_bins := _words_of_bins(name, block, damage):
         words.append(of_bins)
     elif words:
@@ -217,6 +215,17 @@ def _row(
         " ".join(words),
         block["text"] or "",
     )
+
+
+def _damage_words(
+    name: str, block: Row, damage: Damage, junk: str, given: int | None, estimate: BlockEstimate | None
+) -> str:
+    """A sentence without its end; ``junk`` is the one about junk. Empty where nothing is wrong."""
+    missing = _missing_words(block)
+    if CUT_KINDS.intersection(block["kinds"] or ()):
+        cut = _cut_words(block, given, estimate, "" if junk else missing)  # which the words about junk have
+        return f"{junk}; {cut}" if junk else f"{name}: {cut}"
+    return f"{name}: {missing}" if damage == "missing" and missing else junk
 
 
 def _words_of_bins(name: str, block: Row, damage: Damage) -> str:
@@ -260,7 +269,8 @@ def _off_words(block: Row, damage: Damage, off: float | None, form: NumberFormat
     if off is not None:
         return f": ≈ {angstrom(off)} off." if is_estimate else f": {angstrom(off)} off by the group's reader."
     if why_not_taken(block["text"] or "", form):
-        return ", which no reader takes." if damage == "junk" else "; no reader takes it."
+        is_cut = bool(CUT_KINDS.intersection(block["kinds"] or ()))
+        return ", which no reader takes." if damage == "junk" and not is_cut else "; no reader takes it."
     return ", but the group's reader takes three numbers." if damage == "junk" else "."
 
 
@@ -271,9 +281,9 @@ def _missing_words(block: Row) -> str:
     return f"{listed(axes)} {'are' if len(axes) > 1 else 'is'} missing" if axes else ""
 
 
-def _cut_words(block: Row, given: int | None, estimate: BlockEstimate | None) -> str:
+def _cut_words(block: Row, given: int | None, estimate: BlockEstimate | None, missing: str) -> str:
     """What the cut took. ``given``: the positions of a template that counts them."""
-    ended, missing = "" if given is None else f"the template ended after {given} tokens", _missing_words(block)
+    ended = "" if given is None else f"the template ended after {given} tokens"
     if estimate is not None and estimate.text == block["text"]:
         return f"{ended or 'it was closed by force'}, and so would the model have: nothing is lost"
     if missing:

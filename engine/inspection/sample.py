@@ -6,7 +6,7 @@ differs, the stored kinds win. ``missing`` says in words what is not available.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -40,6 +40,7 @@ from engine.text.tokenizers import TextTokenizer
 from engine.user_files import parsed_json
 
 Row = Mapping[str, Any]
+NO_TEXT = "It has no text and no tokens."
 ENDS = {
     "length": "Generation stopped at the token limit; the end is missing.",
     "time": "Generation stopped at the time limit; the end is missing.",
@@ -145,9 +146,14 @@ def inspect_sample(store: Store, run_id: str, sample_id: int) -> Inspected:
         shapes=shapes,
         group_shapes=group_shapes,
         missing=(
-            *filter(None, (why_no_molecule, why_no_tokenizer, why_no_alignment)),
-            *_contradictions(run, sample, descriptors),
-            *_missing(run, sample, bool(blocks), bool(steps), bool(tries), tokenizer is not None),
+            *filter(None, (why_no_molecule,)),
+            *_of_its_text(
+                sample,
+                why_no_tokenizer,
+                why_no_alignment,
+                *_contradictions(run, sample, descriptors),
+                *_missing(run, sample, bool(blocks), bool(steps), bool(tries), tokenizer is not None),
+            ),
         ),
         can_score=bool(sample["token_ids"])
         and None not in sample["token_ids"]
@@ -255,6 +261,11 @@ def _of_file(sample: Row, key: str) -> str:
     return text if isinstance(text, str) else ""
 
 
+def _of_its_text(sample: Row, *reasons: str) -> Iterable[str]:
+    """Where there is none, that is the reason for all the others."""
+    return filter(None, reasons) if sample["text"] or sample["token_ids"] else (NO_TEXT,)
+
+
 def _contradictions(run: RunFacts, sample: Row, descriptors: Descriptors) -> Iterator[str]:
     """Of a text that somebody else's program made: where it is not written as its LP writes."""
     usual = run.lp_record.descriptors
@@ -263,9 +274,7 @@ def _contradictions(run: RunFacts, sample: Row, descriptors: Descriptors) -> Ite
         yield f"{written}: its atoms are compared with its own."
 
 
-def _no_tokens(has_text: bool, has_tokenizer: bool) -> str:
-    if not has_text:
-        return "It has no text and no tokens."
+def _no_tokens(has_tokenizer: bool) -> str:
     if not has_tokenizer:
         return "Only the text is stored and its tokenizer is not available, so there are no tokens to show."
     return (
@@ -279,8 +288,8 @@ def _missing(
 ) -> Iterator[str]:
     has_ids, is_unknown = bool(sample["token_ids"]), run.lp_record is UNKNOWN_LP
     if not has_ids:
-        yield _no_tokens(bool(sample["text"]), has_tokenizer)
-    if is_unknown and sample["text"]:
+        yield _no_tokens(has_tokenizer)
+    if is_unknown:
         which = f"The LP {run.constraint} is unknown here" if run.constraint else "The run names no LP (unknown LP)"
         yield f"{which}: the text is aligned by structure, and a clean block may have been cut."
     if run.has_former_counts:

@@ -519,11 +519,9 @@ def _badges(inspection: Inspected) -> None:
 
 
 def _text(inspection: Inspected, steps: Mapping[int, Mapping[str, Any]]) -> None:
-    with st.expander("Generated text", icon=":material/notes:"):
-        if inspection.sample["text"]:
+    if inspection.sample["text"]:
+        with st.expander("Generated text", icon=":material/notes:"):
             st.code(inspection.sample["text"], language=None, wrap_lines=True)
-        else:
-            st.markdown("No text is stored.")
     with st.container(horizontal=True):
         if inspection.conformer is not None:
             file_button("Conformer as SDF", lambda: files.sdf_of_one(inspection), "conformer.sdf")

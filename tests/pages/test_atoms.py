@@ -80,6 +80,8 @@ def test_a_cut_says_what_the_model_would_have_written() -> None:
         ("x2.5467,-0.213,1.5", "none", "junk", "its numbers take 16 of 20 tokens. `x` stands before them: 0.00 Å"),
         ("2.5467,-0.213,1.5abc", "none", "junk", "the number was complete after 16 of 20 tokens. `abc` is too much"),
         ("2.5467-0.213,1.5", "none", "junk", "a comma is missing, which no reader takes."),
+        ("2.5467,-0.213ab", "unknown", "junk",
+         "z is missing. `ab` is too much; its last number ends before its last digits; no reader takes it."),
     ],
 )  # fmt: skip
 def test_a_sentence_names_what_is_wrong_and_where(block: str, lp: str, damage: str, words: str) -> None:

@@ -145,8 +145,8 @@ def test_an_unknown_tokenizer_leaves_no_tokens(tmp_path: Path) -> None:
 def test_what_has_no_text_has_no_blocks_that_may_have_been_cut(store: Store) -> None:
     write_run(store, "texts", [sample_row(0, text=TEXT)], lp="theirs")
     write_run(store, "none", [sample_row(0)], lp="theirs")
-    said = [" ".join(inspect_sample(store, run_id, 0).missing) for run_id in ("texts", "none")]
-    assert ["may have been cut" in words for words in said] == [True, False] and "It has no text" in said[1]
+    with_text, without = (inspect_sample(store, run_id, 0).missing for run_id in ("texts", "none"))
+    assert "may have been cut" in " ".join(with_text) and without == ("It has no text and no tokens.",)
 
 
 # --- damaged and odd ----------------------------------------------------------------------------------------------
