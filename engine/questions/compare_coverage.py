@@ -189,7 +189,8 @@ def check_computed(store: Store, runs: Sequence[Entry], request: EvaluationReque
     missing = [entry.id for entry in runs if not is_computed(store, entry, request)]
     if missing:
         more = ["--references", request.references.name] if request.references else []
-        problem = f"{len(missing)} of {len(runs)} runs are not evaluated against these references yet"
+        are = "is" if len(missing) == 1 else "are"
+        problem = f"{len(missing)} of {counted(len(runs), 'run')} {are} not evaluated against these references yet"
         raise NeedsWork(problem, *(["evaluate", run_id, *more] for run_id in missing))
 
 

@@ -41,7 +41,7 @@ from engine.comparing.measures import (
 )
 from engine.comparing.paired import compare_entries, samples_of
 from engine.figures.statistics import Interval
-from engine.figures.words import listed, percent, speed, speed_span
+from engine.figures.words import counted, listed, percent, speed, speed_span
 from engine.inspection.lp_cost import known_cost
 from engine.lp_records import NO_LP, guard_words, stored_lp
 from engine.questions.question import SPEED_COLUMNS, Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
@@ -212,9 +212,10 @@ def paired_notes(store: Store, entries: Sequence[Entry], names: Mapping[str, str
             )
         elif paired.control_alone or paired.test_alone:
             lines.append(
-                f"{other} and {first} share {paired.shared_molecules:,} molecules ({paired.shared:,} pairs); "
-                f"{paired.control_alone:,} answers of {first} and {paired.test_alone:,} of {other} are not paired. "
-                "Figures cover whole runs; marks, and ratios of pace, what both have."
+                f"{other} and {first} share {counted(paired.shared_molecules, 'molecule')} "
+                f"({counted(paired.shared, 'pair')}); "
+                f"{counted(paired.control_alone, 'answer')} of {first} and {paired.test_alone:,} of {other} "
+                "are not paired. Figures cover whole runs; marks, and ratios of pace, what both have."
             )
     return lines
 

@@ -11,7 +11,7 @@ from functools import partial
 
 import streamlit as st
 
-from engine.comparing.measures import has_samples, run_names
+from engine.comparing.measures import has_samples, is_pool, run_names
 from engine.decode.plan import BACKENDS, Plan
 from engine.lp_records import lp_choices
 from engine.store.entries import Entry, is_profiled
@@ -47,8 +47,10 @@ Four ways to get a first run:
 - Start runs below, under *Manage*, or from a terminal:
   `.venv/bin/python -m engine run --model demo-qwen --lp none --lp group-v2.1 --lp exact`
 - Generate a molecule on the **Live generation** page and press *Save to store*.
-- Import the reports' files: `.venv/bin/python -m engine import 'outputs/smoke/*.json.gz'`
-- Import conformers of another program: `.venv/bin/python -m engine import pool.sdf --label ETKDG`
+- Import the reports' files under *Manage*, *Import*, or from a terminal:
+  `.venv/bin/python -m engine import 'outputs/smoke/*.json.gz'`
+- Import conformers of another program there: SDF, Parquet, or a pickle; or from a terminal:
+  `.venv/bin/python -m engine import pool.sdf --label ETKDG`
 """
 
 
@@ -57,11 +59,18 @@ def default_choice(entries: Sequence[Entry]) -> list[Entry]:
 
     Those with the most samples, the newest of equal ones: somebody's last two molecules say less than whole runs. Runs
     made under a profiler are left out where there are others, since their times say little. Where there is no such
-    control: the largest run, alone.
+    control: the largest run, and the largest of another program's conformers.
     """
     with_samples = [entry for entry in reversed(entries) if has_samples(entry)]
     newest = [entry for entry in with_samples if not is_profiled(entry)] or with_samples
     largest = sorted(newest, key=lambda entry: -entry.parts[SAMPLES.name].rows)
+    pools = [entry for entry in largest if is_pool(entry)]
+    alone = [entry for entry in largest if entry not in pools][:1] + pools[:1]
+    return _first_of(_under_each_lp(largest, newest)) or alone
+
+
+def _under_each_lp(largest: Sequence[Entry], newest: Sequence[Entry]) -> list[list[Entry]]:
+    """Of each run without an LP: it, and the newest runs like it under others."""
     same = ("model_alias", "model_step", "model_family", "molecules", "samples", "origin")
     groups: list[list[Entry]] = []
     for control in largest:
@@ -72,7 +81,7 @@ def default_choice(entries: Sequence[Entry]) -> list[Entry]:
                 by_lp.setdefault(str(lp), entry)
         if by_lp:
             groups.append([control, *list(reversed(by_lp.values()))[:MOST_DEFAULT]])
-    return _first_of(groups) or largest[:1]
+    return groups
 
 
 def _first_of(groups: Sequence[list[Entry]]) -> list[Entry]:

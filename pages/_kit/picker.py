@@ -147,7 +147,7 @@ class Picker:
                 self._control(names)
             show_damages(listing)
         if chosen and self.has_control:
-            st.html(legend(names))
+            st.html(legend(names, len(listing.entries)))
         return chosen
 
     def _label(self, listing: StoreListing, names: Mapping[str, str]) -> str:
@@ -284,14 +284,15 @@ class Picker:
             )
 
 
-def legend(names: Mapping[str, str]) -> str:
-    """HTML: the control and the tests in the colours that every chart gives them."""
+def legend(names: Mapping[str, str], entries: int) -> str:
+    """HTML: the control and the tests in the colours that every chart gives them. ``entries`` are in the store."""
     items = [
         f'<li><i style="background:{entry_colour(index)}" aria-hidden="true"></i>'
         f"{html.escape(name)}{'' if index else ' (control)'}</li>"
         for index, name in enumerate(names.values())
     ]
-    none = "" if len(names) > 1 else "<li>No test yet: open the list above and tick another row to compare.</li>"
+    fix = "open the list above and tick another row to compare" if entries > 1 else "there is no other in this store"
+    none = "" if len(names) > 1 else f"<li>No test yet: {fix}.</li>"
     return f"<ul class='chosen-entries' aria-label='Shown'>{''.join(items)}{none}</ul>"
 
 

@@ -93,7 +93,7 @@ def test_what_needs_work_has_a_button_that_starts_its_command(own: Store, monkey
     started: list[list[str]] = []
     monkeypatch.setattr("pages._kit.card.tasks.submit", lambda title, words: started.append(list(words)))
     app = opened("Coverage", control="one")
-    assert "1 of 1 runs are not evaluated" in words(app)
+    assert "1 of 1 run is not evaluated" in words(app)
     app.button(key="compute-compare_coverage").click().run()
     assert started == [["evaluate", "one"]]
     assert len(opened("Side by side", control="one").info) >= 1, "a second run is asked for"

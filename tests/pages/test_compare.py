@@ -11,12 +11,15 @@ from typing import Any
 import pytest
 import streamlit as st
 
+from engine.store.generations import import_pool
 from engine.store.reports.importing import import_report
 from engine.store.store import Store
 from pages._compare.manage import PICKER, default_choice
 from pages._kit.picker import legend
 from pages._shared.links import compare_address as address
 from pages._shared.links import inspector_address, profiles_address, sql_address
+from tests.engine.chem.pickles import conformers
+from tests.engine.chem.pickles import write as write_pickle
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
 from tests.engine.store.reports.documents import document
 from tests.engine.store.stored_runs import store_at
@@ -134,7 +137,7 @@ def test_an_empty_control_means_nothing_and_no_control_means_the_default(monkeyp
 def test_every_run_has_a_name_of_its_own_and_tests_share_seven_colours() -> None:
     names = PICKER.names([replace(DEMO_STORE.entry(EXACT), id=f"run-{number:02}") for number in range(30)])
     assert len({*names.values()}) == 30
-    hues = re.findall("background:(#[0-9a-f]+)", legend(names))
+    hues = re.findall("background:(#[0-9a-f]+)", legend(names, 30))
     assert len(hues) == 30 and hues[0] not in hues[1:] and len(set(hues)) == 8
 
 
@@ -149,6 +152,14 @@ def test_the_default_is_a_pair_that_no_profiler_slowed_or_else_the_newest_run(ow
     assert written("three", 3, model_alias="a", lp="exact") == ["one", "three"]
     source = "python -m engine run --lp exact --profile --n 1"
     assert written("profiled", 4, model_alias="a", lp="exact", source=source) == ["one", "three"]
+
+
+def test_the_default_puts_conformers_of_another_program_next_to_a_run(own: Store, tmp_path: Path) -> None:
+    pool = import_pool(own, write_pickle(tmp_path / "a.pickle", {"CCO": conformers("CCO", 2)}), settings=None)
+    assert default_choice(own.listing().entries) == [pool]
+    assert "there is no other in this store" in legend({pool.id: "a"}, 1)
+    write_run(own, "mine", [sample_row(0)], model_alias="a", lp="exact", created_at="2026-01-01T00:00:00+00:00")
+    assert [entry.id for entry in default_choice(own.listing().entries)] == ["mine", pool.id]
 
 
 def write_pair(store: Store, name: str, samples: int, day: int) -> list[str]:

@@ -16,6 +16,7 @@ from streamlit.testing.v1 import AppTest
 
 from engine.chem.conformer_files import made_conformers
 from engine.chem.smiles import parse_smiles
+from engine.chem.structure_files import to_sdf
 from engine.errors import RunError
 from engine.figures.queue_words import QueueState
 from engine.inspection.judging import judge_run
@@ -461,6 +462,17 @@ def test_an_import_tells_of_each_file_and_captured_runs_are_compared_by_their_lp
         ("pages/compare.py", {"control": [control.row["run_id"]], "test": [test.row["run_id"]]}),
         ("pages/profiles.py", {"control": [control.id], "test": [test.id]}),
     ]
+
+
+def test_an_import_shows_what_it_left_out_of_a_file(board: Board, store: Store, tmp_path: Path) -> None:
+    record = to_sdf(conformers("CCO", 1))
+    (tmp_path / "cut.sdf").write_text(record + record[: len(record) // 2])
+    run = import_pool(store, tmp_path / "cut.sdf", settings=None)
+    done = PartProgress(0, 1, "done", run_id=run.id, file="cut.sdf")
+    board.tell("done", done).words = ("evaluate", run.id)
+    assert "cannot be read" not in words(opened())
+    board.tell("done", done).words = ("import", "cut.sdf")
+    assert "1 of 2 molecules cannot be read. The first: it is cut short" in words(opened())
 
 
 @pytest.mark.parametrize(

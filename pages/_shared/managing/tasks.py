@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import streamlit as st
 
-from engine.errors import DriftscopeError
+from engine.errors import DriftscopeError, one_line
 from engine.figures.queue_words import QueueState, waiting_words
-from engine.figures.words import counted, duration, fixed, percent, rounded
+from engine.figures.words import counted, duration, fixed, percent, rounded, shortened
 from engine.jobs.commands import Input, Task, TaskSnapshot, task_queue
 from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG, RUN, TRACE
@@ -28,7 +28,7 @@ from pages._shared.links import (
 
 Brought = Mapping[str, Sequence[Entry]]  # by noun
 TICK_S = 0.7
-MOST_PARTS, MOST_ENDED = 40, 8  # named one by one; ended tasks in sight
+MOST_PARTS, MOST_ENDED, MOST_NOTES = 40, 8, 600  # named one by one; ended tasks in sight; characters
 SYMBOLS: dict[QueueState, str] = {
     "waiting": ":material/hourglass_empty:",
     "running": ":material/play_circle:",
@@ -103,6 +103,8 @@ def _task(store: Store, task: Task, seen: TaskSnapshot) -> None:
         if not seen.has_ended and seen.state != "waiting":
             st.progress(seen.share, text=escaped(progress_words(task, seen)))
         _notes(seen, results)
+        if task.words[0] == "import":
+            _notes_of_runs(results.get("run", ()))
 
 
 def _notes(seen: TaskSnapshot, results: Brought) -> None:
@@ -116,6 +118,13 @@ def _notes(seen: TaskSnapshot, results: Brought) -> None:
         st.caption(f":material/info: **{escaped(part.name)}**, {escaped(words)}")
     for log in [log for log in results.get("log", ()) if log.row.get("left_out") or log.row.get("is_cut")]:
         st.caption(f":material/warning: {escaped(log.id + ': ' + str(log.row.get('notes')))}")
+
+
+def _notes_of_runs(runs: Sequence[Entry]) -> None:
+    """What an import found in its files, and what of them cannot be read."""
+    for run in [run for run in runs if run.row.get("notes")][:MOST_PARTS]:
+        words = escaped(shortened(one_line(run.row["notes"]), MOST_NOTES))
+        st.caption(f":material/info: **{escaped(str(run.row.get('source')))}**: {words}")
 
 
 def _state_words(seen: TaskSnapshot, results: Brought) -> str:
