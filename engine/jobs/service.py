@@ -43,21 +43,24 @@ class Models:
     """The last used models, so that a second job does not load its model again. A failed load is not kept."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[ModelEntry, str, str], LoadedModel] = {}  # least recently used first
+        self._kept: dict[tuple[Any, ...], LoadedModel] = {}  # least recently used first
 
     def get(self, entry: ModelEntry, device: str = "auto", dtype: str | None = None) -> LoadedModel:
-        """For the thread that has its turn; torch may not take all cores there."""
+        """For the thread that has its turn; torch may not take all cores there. Loaded again where its tokenizer, or
+        where its texts end, was changed."""
         import torch
 
         from engine.models.loading import load_model
+        from engine.models.tags import tokenizer_of
 
         torch.set_num_threads(_threads())
-        key = (entry, device, dtype or entry.dtype)
+        how = (entry, device, dtype or entry.dtype)
+        key = (*how, tokenizer_of(entry))
         loaded = self._kept.pop(key, None)
         if loaded is None and len(self._kept) >= MOST_MODELS:  # room first: there may be no memory for one more
             del self._kept[next(iter(self._kept))]
             give_back_memory()  # else the check of free memory would count this as taken
-        self._kept[key] = loaded = loaded or load_model(*key)
+        self._kept[key] = loaded = loaded or load_model(*how)
         return loaded
 
     def __bool__(self) -> bool:

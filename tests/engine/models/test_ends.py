@@ -17,6 +17,7 @@ from engine.chem.enriched import prompt_of
 from engine.chem.smiles import parse_smiles
 from engine.decode.generation import Generation
 from engine.decode.plan import Plan, preset
+from engine.jobs.service import Models
 from engine.lp.constraint import LpParameters
 from engine.lp.processor import logits_processor
 from engine.models.loading import load_model
@@ -130,6 +131,28 @@ def test_a_changed_end_is_read_again_and_folders_that_differ_in_it_alone_are_kep
         entry = ModelEntry("a", "1", str(plain), FORM, source=tmp_path, folder=plain, tags=names)
         ends.append(tokenizer_of(entry).end_id)
     assert ends == [EOS, PAD]
+
+
+def test_a_model_that_the_app_keeps_is_loaded_again_once_its_end_is_another(tmp_path: Path) -> None:
+    folder, models = checkpoint(tmp_path / "made", EOS), Models()
+    entry = entry_of(folder)
+    kept = models.get(entry, "cpu")
+    assert models.get(entry, "cpu") is kept
+    checkpoint(tmp_path / "other", PAD)
+    (folder / "generation_config.json").write_text((tmp_path / "other" / "generation_config.json").read_text())
+    assert (kept.tokenizer.end_id, models.get(entry, "cpu").tokenizer.end_id) == (EOS, PAD)
+
+
+def test_a_built_in_tokenizer_ends_texts_as_the_checkpoint_that_it_is_registered_for(tmp_path: Path) -> None:
+    """As Qwen's chat models have it: either of two tokens."""
+    plain = load_tokenizer("qwen3")
+    ends = [plain.id_of("<|im_end|>"), plain.id_of("<|endoftext|>")]
+    for named, expected in ((ends, (ends[1], ends[0])), (ends[0], (ends[0],)), (ends[1], (ends[1],))):
+        (tmp_path / "generation_config.json").write_text(json.dumps({"eos_token_id": named}))
+        entry = ModelEntry("a", "1", "qwen3", FORM, source=tmp_path, folder=tmp_path)
+        tokenizer = tokenizer_of(entry)
+        assert tokenizer.end_ids == expected and (tokenizer is plain) == (expected == plain.end_ids)
+        assert tokenizer.text_length([5, *expected]) == 1
 
 
 @pytest.mark.parametrize(
