@@ -112,8 +112,8 @@ class Chart:
 
 
 class Question(Protocol):
-    """A module of this package. Its docstring is the card's help. With ``NEEDS_TEXTS = True`` it is refused for runs
-    that have conformers alone."""
+    """A module of this package. Its docstring is the card's help. With ``NEEDS_TEXTS = True`` runs that have conformers
+    alone are left out, and it is refused where all are such."""
 
     __name__: str
     __doc__: str | None

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from rdkit import Chem
 from rdkit.Chem import rdMolAlign
 
-from engine.questions import KEYS, ask, question_of
+from engine.questions import KEYS, ask, options_of, question_of
 from engine.store.store import Store
 from tests.cli import run, run_json
 from tests.engine.chem.pickles import conformers, embedded, references, write
 from tests.engine.chem.test_pools import sdf
+from tests.engine.comparing.test_published import AGREES, DIFFUSION, MISMATCHES
 from tests.engine.inspection.made import sample_row, write_run
 
 MOLECULES = (("CCCCCO", 2), ("CC(C)CO", 2))
@@ -95,6 +98,24 @@ def test_published_figures_stand_where_all_agrees_and_else_say_why(home: tuple[s
     at_another = {"evaluation_references": "geom-drugs-test", "evaluation_threshold": "1.25 Å"}
     answered = ask(store, "compare_coverage", [home[1]], at_another)
     assert len(answered.tables["conventions"]) == len(rows) - 3 and "threshold: 1.25 Å, not 0.75 Å" in answered.answer
+
+
+@pytest.mark.parametrize(("setting", "published", "names"), [({}, {}, ""), *MISMATCHES])
+def test_of_twelve_mismatches_twelve_are_refused_by_name_and_draw_nothing(
+    home: tuple[str, str], evaluated: Any, monkeypatch: pytest.MonkeyPatch, setting: Any, published: Any, names: str
+) -> None:
+    """And what agrees is drawn."""
+    figure = msgspec.structs.replace(DIFFUSION, **published)
+    monkeypatch.setattr("engine.comparing.published.load_published", lambda: (figure,))
+    monkeypatch.setattr("engine.comparing.evaluation.Evaluation.setting", lambda _: replace(AGREES, **setting))
+    store, question = Store.open(home[0]), question_of("compare_coverage")
+    entries = [store.entry(home[1])]
+    options = options_of(question, store, entries, {"evaluation_references": "geom-drugs-test"})
+    tables = question.tables(store, entries, options)
+    drawn = [row for row in tables["conventions"].to_pylist() if row["name"] == figure.name]
+    (row,) = tables["published"].to_pylist()
+    assert row["differs"].startswith(names) and bool(drawn) == (not names) == (not row["differs"])
+    assert not names or f"published figures ({row['differs']})." in question.answer(tables, options)
 
 
 def test_a_set_of_another_name_draws_nothing(home: tuple[str, str]) -> None:
