@@ -6,9 +6,12 @@ the maximum number of new tokens. It cannot say how such an answer would have en
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise, product
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from engine.comparing.measures import has_samples, run_names
@@ -22,6 +25,8 @@ OF = Of("run", least=1, most=41)
 NEEDS_TEXTS = True
 OPTIONS = ()
 BINS, FEW = 24, 6
+Row = dict[str, Any]
+Real = npt.NDArray[np.float64]
 COLUMNS = {
     "name": Column("run"),
     "verdict": Column("verdict"),
@@ -46,39 +51,51 @@ SELECT run_id, passed, tokens, stop_reason = 'length' AS at_limit FROM samples W
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     names, ids = run_names(entries), [entry.id for entry in entries if has_samples(entry)]
-    table = store.table(SQL, {"runs": ids}, of=ids) if ids else rows_table([], ["run_id", "passed"])
-    ids = [run_id for run_id in ids if run_id in set(table["run_id"].to_pylist())]  # others are damaged
-    rows, bins = [], []
-    tokens = table["tokens"].cast(pa.float64()).to_numpy() if ids else np.empty(0)
-    finite = tokens[np.isfinite(tokens)]
-    least, most = (int(finite.min()), int(finite.max())) if len(finite) else (0, 0)
-    step = -(-(most - least + 1) // BINS)  # whole numbers, all steps equal, the last edge beyond the longest
-    edges = list(range(least, most + step + 1, step))
-    for run_id in ids:
-        of_run = np.array([value == run_id for value in table["run_id"].to_pylist()])
-        for passed in (True, False):
-            chosen = of_run & (table["passed"].to_numpy() == passed)
-            if not chosen.any():
-                continue
-            counts, limits = tokens[chosen], table["at_limit"].cast(pa.float64()).to_numpy()[chosen]
-            counts = counts[np.isfinite(counts)]
+    if not ids:
+        return {"main": rows_table([], ["run", "name", "verdict"]), "bins": rows_table([])}
+    table = store.table(SQL, {"runs": ids}, of=ids)
+    run_of, has_passed = (table[name].to_numpy() for name in ("run_id", "passed"))  # [samples]
+    tokens, limits = (table[name].cast(pa.float64()).to_numpy() for name in ("tokens", "at_limit"))
+    edges = edges_of(tokens[np.isfinite(tokens)])
+    rows: list[Row] = []
+    bins: list[Row] = []
+    for run_id, passed in product(ids, (True, False)):
+        of_run = run_of == run_id
+        chosen = of_run & (has_passed == passed)
+        if chosen.any():
             head = {"run": run_id, "name": names[run_id], "verdict": "passed" if passed else "failed"}
-            rows.append(
-                {
-                    **head,
-                    "samples": int(chosen.sum()),
-                    "unknown": int(chosen.sum() - len(counts)),
-                    "median": float(np.median(counts)) if len(counts) else None,
-                    "mean": float(counts.mean()) if len(counts) else None,
-                    "at_limit": int((limits == 1).sum()),
-                    "stops_known": int(np.isfinite(limits).sum()),
-                }
-            )
-            for low, count in zip(edges, np.histogram(counts, edges)[0].tolist(), strict=False):
-                share = count / of_run.sum()
-                cell = {"from": low, "below": low + step, "middle": low + step / 2, "width": step, "samples": count}
-                bins.append(head | cell | {"share": share, "signed": share if passed else -share})
-    return {"main": rows_table(rows, ["run", "name", "verdict"]), "bins": rows_table([b for b in bins if b["samples"]])}
+            rows.append(head | lengths_of(tokens[chosen], limits[chosen]))
+            cells = cells_of(tokens[chosen], edges, int(of_run.sum()))
+            bins += [head | cell | {"signed": cell["share"] if passed else -cell["share"]} for cell in cells]
+    return {"main": rows_table(rows, ["run", "name", "verdict"]), "bins": rows_table(bins)}
+
+
+def edges_of(tokens: Real) -> list[int]:
+    """Of bins: whole numbers, all steps equal, the last edge beyond the longest."""
+    least, most = (int(tokens.min()), int(tokens.max())) if len(tokens) else (0, 0)
+    step = -(-(most - least + 1) // BINS)
+    return list(range(least, most + step + 1, step))
+
+
+def lengths_of(tokens: Real, limits: Real) -> Row:
+    known = tokens[np.isfinite(tokens)]
+    return {
+        "samples": len(tokens),
+        "unknown": len(tokens) - len(known),
+        "median": float(np.median(known)) if len(known) else None,
+        "mean": float(known.mean()) if len(known) else None,
+        "at_limit": int((limits == 1).sum()),
+        "stops_known": int(np.isfinite(limits).sum()),
+    }
+
+
+def cells_of(tokens: Real, edges: Sequence[int], samples: int) -> Iterator[Row]:
+    """Bins that have an answer, as shares of so many samples."""
+    counts = np.histogram(tokens[np.isfinite(tokens)], edges)[0].tolist()
+    for (low, below), count in zip(pairwise(edges), counts, strict=True):
+        if count:
+            place = {"from": low, "below": below, "middle": (low + below) / 2, "width": below - low}
+            yield place | {"samples": count, "share": count / samples}
 
 
 def answer(tables: Tables, options: Options) -> str:

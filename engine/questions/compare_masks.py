@@ -67,24 +67,14 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     rows: list[Row] = []
     runs: list[Row] = []
     for entry in entries:
+        head = {"run": entry.id, "name": names[entry.id]}
         if not has_samples(entry):
-            runs.append({"run": entry.id, "name": names[entry.id], "why": "no samples, so its molecules are not known"})
+            runs.append(head | {"why": "no samples, so its molecules are not known"})
             continue
         masks, left_out, why = masks_of_run(store, entry)
-        of_run = [{"run": entry.id, "name": names[entry.id], **row} for row in masks]
-        rows += of_run
+        rows += [head | row for row in masks]
         batch = entry.row.get("batch_size") or BATCH
-        run: Row = {"run": entry.id, "name": names[entry.id], "why": why, "left_out": left_out}
-        run |= {"batch": batch, "is_open": any(row["positions"] == "open" for row in masks), "dense_gb": None}
-        if masks and not run["is_open"]:  # a byte per boolean, for the longest
-            run["dense_gb"] = batch * max(row["dense_entries"] for row in masks) / 1e9
-        for column in ("masked", "free_positions"):
-            values = [row[column] for row in of_run if row[column] is not None]
-            run[column] = statistics.median(values) if values and not run["is_open"] else None
-        if of_run:
-            run["legal_least"] = min(row["legal_least"] for row in of_run)
-            run["legal_most"] = max(row["legal_most"] for row in of_run)
-        runs.append(run)
+        runs.append(head | {"why": why, "left_out": left_out, "batch": batch} | summary_of(masks, batch))
     shown = options["masked"] if any(not run.get("is_open", True) for run in runs) else LEGAL
     is_drawn, of = ("legal_most", runs) if shown == LEGAL else ("masked", rows)
     drawn = [row for row in of if row.get(is_drawn) is not None]
@@ -94,6 +84,21 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         shown: rows_table(drawn),
         "runs": rows_table(runs, columns),
     }
+
+
+def summary_of(masks: Sequence[Row], batch: int) -> Row:
+    """Of a run's molecules; counts of positions only where the LP says how many there are."""
+    summary: Row = {"is_open": any(row["positions"] == "open" for row in masks)}
+    summary |= dict.fromkeys(("dense_gb", "masked", "free_positions"))
+    if masks:
+        summary["legal_least"] = min(row["legal_least"] for row in masks)
+        summary["legal_most"] = max(row["legal_most"] for row in masks)
+    if masks and not summary["is_open"]:
+        summary["dense_gb"] = batch * max(row["dense_entries"] for row in masks) / 1e9  # a byte per boolean
+        for column in ("masked", "free_positions"):
+            values = [row[column] for row in masks if row[column] is not None]
+            summary[column] = statistics.median(values) if values else None
+    return summary
 
 
 def answer(tables: Tables, options: Options) -> str:

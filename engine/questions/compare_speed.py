@@ -19,6 +19,8 @@ from engine.questions.question import Chart, Column, Of, Option, Options, Tables
 from engine.store.entries import Entry, is_profiled
 from engine.store.store import Store
 
+Row = dict[str, Any]
+COMPARED = ("wall_s_a_sample", "usable_rate")
 TITLE = "Is it faster, and is it usable?"
 OF = Of("run", least=1, most=41)
 OPTIONS = (
@@ -40,34 +42,21 @@ TABLES = ()
 
 
 def depends(store: Store, entries: Sequence[Entry], options: Options) -> object:
-    return [entry.key for entry in store.listing().entries].__repr__() if options["all_runs"] else None
+    return tuple(entry.key for entry in store.listing().entries) if options["all_runs"] else None
 
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
-    ids, names = {entry.id for entry in entries}, run_names(entries)
-    others = [entry for entry in store.listing().entries if entry.id not in ids and not is_profiled(entry)]
-    rows: list[dict[str, Any]] = []
-    for entry in [*entries, *(others if options["all_runs"] else ())]:
-        for measure in ("usable_rate", "pass_rate")[: 1 + options["passed_too"]]:
-            seconds, share = figure(entry, "wall_s_a_sample"), rate(entry, measure)
-            row: dict[str, Any] = {"run": entry.id, "name": names.get(entry.id) or run_name(entry)}
-            row |= {"figure": BY_NAME[measure].words, "origin": entry.row["origin"], "seconds": seconds}
-            row |= {"share": None, "low": None, "high": None, "is_other": entry.id not in ids}
-            if share is not None:
-                row |= {"share": share.value, "low": share.low, "high": share.high}
-            row["label"] = row["name"] if entry.id in ids and measure == "usable_rate" else ""
-            rows.append(row | {"clean": figure(entry, "clean_rate"), "decodes": figure(entry, "decodes_rate")})
-    verdicts = []
-    for test in entries[1:]:
-        paired, row = compare_entries(store, entries[0], test), {"run": test.id, "name": names[test.id]}
-        for name in ("wall_s_a_sample", "usable_rate"):
-            values = (figure(entries[0], name), figure(test, name))
-            compared = against(BY_NAME[name], entries[0], test, *values, paired)
-            row |= {f"{name}_{key}": compared.get(key) for key in ("ratio", "mark", "reason")}
-        verdicts.append(row)
-    columns = ["run", "name", *(f"{n}_{k}" for n in ("wall_s_a_sample", "usable_rate") for k in ("ratio", "mark"))]
+    names = run_names(entries)
+    measures = ("usable_rate", "pass_rate")[: 1 + options["passed_too"]]
+    drawn = [(entry, names[entry.id], False) for entry in entries]
+    if options["all_runs"]:
+        others = [entry for entry in store.listing().entries if entry.id not in names and not is_profiled(entry)]
+        drawn += [(entry, run_name(entry), True) for entry in others]
+    points = [point_of(entry, name, measure, is_other=of) for entry, name, of in drawn for measure in measures]
+    verdicts = [verdict_of(store, entries[0], test, names[test.id]) for test in entries[1:]]
+    columns = ["run", "name", *(f"{name}_{key}" for name in COMPARED for key in ("ratio", "mark"))]
     return {
-        "main": rows_table(rows),
+        "main": rows_table(points),
         "verdicts": rows_table(verdicts, columns),
         "notes": rows_table([{"note": note} for note in notes_of(entries, names)], ["note"]),
     }
@@ -83,6 +72,33 @@ def time_words(row: Mapping[str, Any]) -> str:
 
 def usable_words(row: Mapping[str, Any]) -> str:
     return "usable rate unknown" if row["share"] is None else f"{percent(row['share'])} usable"
+
+
+def point_of(entry: Entry, name: str, measure: str, *, is_other: bool) -> Row:
+    share = rate(entry, measure)
+    return {
+        "run": entry.id,
+        "name": name,
+        "figure": BY_NAME[measure].words,
+        "origin": entry.row["origin"],
+        "seconds": figure(entry, "wall_s_a_sample"),
+        "share": share and share.value,
+        "low": share and share.low,
+        "high": share and share.high,
+        "is_other": is_other,
+        "label": name if measure == "usable_rate" and not is_other else "",
+        "clean": figure(entry, "clean_rate"),
+        "decodes": figure(entry, "decodes_rate"),
+    }
+
+
+def verdict_of(store: Store, control: Entry, test: Entry, name: str) -> Row:
+    paired = compare_entries(store, control, test)
+    row: Row = {"run": test.id, "name": name}
+    for measure in COMPARED:
+        compared = against(BY_NAME[measure], control, test, figure(control, measure), figure(test, measure), paired)
+        row |= {f"{measure}_{key}": compared.get(key) for key in ("ratio", "mark", "reason")}
+    return row
 
 
 def answer(tables: Tables, options: Options) -> str:

@@ -9,10 +9,11 @@ another. Estimates stated by a report are not measurements. Each is one run on o
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.comparing.measures import run_names
+from engine.figures.statistics import quotient
 from engine.figures.words import fixed, listed, percent, seconds
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry
@@ -34,36 +35,48 @@ TABLES = ()
 PARTS = ("template", "prefill", "forward", "constraint", "sampling")
 UNEXPLAINED, UNCOUNTED = "unexplained", "not counted"
 ROUNDING_S = 0.01
+Row = dict[str, Any]
 """Files give seconds in hundredths: parts may exceed the whole by that much and mean nothing."""
 
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
-    rows: list[dict[str, Any]] = []
-    gaps: list[dict[str, Any]] = []
-    for run_id, name in run_names(entries).items():
-        row = next(entry.row for entry in entries if entry.id == run_id)
-        wall_s, parts_s = row.get("wall_s"), {p: row[f"{p}_s"] for p in PARTS if row.get(f"{p}_s") is not None}
-        rest = None if wall_s is None or not parts_s else wall_s - math.fsum(parts_s.values())
-        pieces = parts_s | ({} if rest is None else {UNEXPLAINED: max(0.0, rest)})
-        if not parts_s and wall_s is not None:
-            pieces = {UNCOUNTED: wall_s}
-        scale = {UNITS[0]: 1.0, UNITS[1]: row.get("samples"), UNITS[2]: wall_s}[options["time_in"]]
-        for part, value in pieces.items():
-            share = value / wall_s if wall_s else None
-            head = {"run": run_id, "name": name, "part": part, "seconds": value, "share": share}
-            rows.append(head | {"value": value / scale if scale else None})
-        missing = [part for part in PARTS if part not in parts_s]
-        if not parts_s:
-            gaps.append({"name": name, "why": "no part of the time was counted"})
-        elif wall_s is None:
-            gaps.append({"name": name, "why": "the whole time is not known, so neither is what is left of it"})
-        elif rest is not None and rest < -ROUNDING_S:
-            gaps.append({"name": name, "why": f"the parts exceed the wall time by {fixed(-rest, 2)} s"})
-        elif missing:
-            gaps.append({"name": name, "why": f"the rest includes what was not counted: {listed(missing)}"})
-        if row.get("judging_s") is not None:
-            gaps.append({"name": name, "why": f"checking the answers came later: {seconds(row['judging_s'])}"})
+    rows: list[Row] = []
+    gaps: list[Row] = []
+    names = run_names(entries)
+    for run_id, run in {entry.id: entry.row for entry in entries}.items():
+        name, wall_s = names[run_id], run.get("wall_s")
+        parts_s = {part: run[f"{part}_s"] for part in PARTS if run.get(f"{part}_s") is not None}
+        scale = {UNITS[0]: 1.0, UNITS[1]: run.get("samples"), UNITS[2]: wall_s}[options["time_in"]]
+        for part, value in pieces_of(parts_s, wall_s).items():
+            row = {"run": run_id, "name": name, "part": part, "seconds": value, "share": quotient(value, wall_s)}
+            rows.append(row | {"value": quotient(value, scale)})
+        why = [gap_of(parts_s, wall_s)]
+        if run.get("judging_s") is not None:
+            why.append(f"checking the answers came later: {seconds(run['judging_s'])}")
+        gaps += [{"name": name, "why": words} for words in why if words]
     return {"main": rows_table(rows, ["run", "name", "part", "share"]), "gaps": rows_table(gaps, ["name", "why"])}
+
+
+def pieces_of(parts_s: Mapping[str, float], wall_s: float | None) -> dict[str, float]:
+    """The parts that were counted, and what is left of the whole where that is known."""
+    if wall_s is None:
+        return dict(parts_s)
+    if not parts_s:
+        return {UNCOUNTED: wall_s}
+    return {**parts_s, UNEXPLAINED: max(0.0, wall_s - math.fsum(parts_s.values()))}
+
+
+def gap_of(parts_s: Mapping[str, float], wall_s: float | None) -> str:
+    """Why the parts do not tell the whole; empty where they do."""
+    if not parts_s:
+        return "no part of the time was counted"
+    if wall_s is None:
+        return "the whole time is not known, so neither is what is left of it"
+    over_s = math.fsum(parts_s.values()) - wall_s
+    if over_s > ROUNDING_S:
+        return f"the parts exceed the wall time by {fixed(over_s, 2)} s"
+    missing = [part for part in PARTS if part not in parts_s]
+    return f"the rest includes what was not counted: {listed(missing)}" if missing else ""
 
 
 def answer(tables: Tables, options: Options) -> str:
