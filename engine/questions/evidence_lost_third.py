@@ -8,7 +8,8 @@ and curves are of one model: a fall left at 2 Å is no matter of precision. Your
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from engine.errors import RunError
 from engine.evidence.claims import load_claims
@@ -45,6 +46,7 @@ CHARTS = (
     Chart("lines", "threshold", "covered", "curves", colour="lane", hover=("lane", "threshold", "covered")),
 )  # fmt: skip
 TABLES = ("main", "lanes")
+Row = dict[str, Any]
 OPTIONS = (
     Option("lost_third_model", None, "Model of the lanes",
            lambda store, _: [document["model"] for document in load_usable(store.locations)[0]]),
@@ -65,49 +67,48 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     if not documents:
         problem = "no result of the lost third is here yet"
         raise RunError(problem, "`make lost-third MODEL=demo-qwen` writes one in two hours")
-    changes = []
-    for document in documents:
-        steps = [(step["step"], step["cov_r"], True) for step in document["fall"] or ()]
-        steps.append(("SMILES in another atom order, the exact LP", (document["reordered"] or {}).get("cov_r"), False))
-        compared = {f"{lane}, against no LP": delta for lane, delta in (document.get("beside_none") or {}).items()}
-        compared["[OH] and [NH2], against plain descriptors, under v4.3"] = document.get("descriptors")
-        steps += [(words, (delta or {}).get("cov_r"), False) for words, delta in compared.items()]
-        changes += [
-            {
-                "model": document["model"],
-                "step": step,
-                "change": delta["value"],
-                "low": delta["low"],
-                "high": delta["high"],
-                "is_fall": is_fall,
-            }
-            for step, delta, is_fall in steps
-            if delta
-        ]
+    changes = [row for document in documents for row in changes_of(document)]
     changes.sort(key=lambda row: not row["is_fall"])
-    # A lane that was run at two sizes has two rows, and the curves are of the size that all have.
-    lanes, curves = [], []
     shown = next((d for d in documents if d["model"] == options["lost_third_model"]), documents[0])
+    # A lane that was run at two sizes has two rows, and the curves are of the size that all have.
     size = min((lane["molecules"] for lane in shown["lanes"]), default=0)
     drawn = {NO_LP, DEFAULT_LP, *(shown.get("cost") or ())}  # all lanes would be too many curves
+    curves = []
     for lane in shown["lanes"]:
-        zero, name = lane["zero"], lane["words"]
-        row = {"lane": name, "parsed": lane["parsed"] / max(1, lane["samples"])}
-        row["size"] = f"{lane['molecules']:,} × {lane['samples_per_molecule']}"
-        row |= {name: zero[name] for name in ("cov_r", "cov_p", "mat_r_ang", "mat_p_ang", "missing")}
-        unparsed = ", ".join(f"{kind} {count:,}" for kind, count in lane["not_decoded"].items())
-        lanes.append(row | {"skip": lane["skip"]["cov_r"], "does not parse": unparsed})
         if lane["lane"] in drawn and lane["molecules"] == size:
-            curves += [
-                {"lane": name, "threshold": threshold, "covered": share}
-                for threshold, share in zip(zero["thresholds"], zero["cov_r_curve"], strict=True)
-            ]
+            points = zip(lane["zero"]["thresholds"], lane["zero"]["cov_r_curve"], strict=True)
+            curves += [{"lane": lane["words"], "threshold": at, "covered": share} for at, share in points]
     return {
         "main": rows_table(changes, ["model", "step", "change", "low", "high"]),
         "fall": rows_table([row for row in changes if row["is_fall"]], ["model", "step", "change"]),
-        "lanes": rows_table(lanes, ["lane"]),
+        "lanes": rows_table(list(map(lane_row, shown["lanes"])), ["lane"]),
         "curves": rows_table(curves),
         "damaged": rows_table([{"what": str(error)} for error in damaged[:5]], ["what"]),
+    }
+
+
+def changes_of(document: Row) -> Iterator[Row]:
+    """What each step does to the coverage, where it was measured: first the fall, then other comparisons."""
+    deltas = [(step["step"], step["cov_r"], True) for step in document["fall"] or ()]
+    others = {"SMILES in another atom order, the exact LP": document["reordered"]}
+    others |= {f"{lane}, against no LP": delta for lane, delta in (document.get("beside_none") or {}).items()}
+    others["[OH] and [NH2], against plain descriptors, under v4.3"] = document.get("descriptors")
+    deltas += [(words, (delta or {}).get("cov_r"), False) for words, delta in others.items()]
+    for step, delta, is_fall in deltas:
+        if delta:
+            row = {"model": document["model"], "step": step, "change": delta["value"]}
+            yield row | {"low": delta["low"], "high": delta["high"], "is_fall": is_fall}
+
+
+def lane_row(lane: Row) -> Row:
+    zero = lane["zero"]
+    return {
+        "lane": lane["words"],
+        "parsed": lane["parsed"] / max(1, lane["samples"]),
+        "size": f"{lane['molecules']:,} × {lane['samples_per_molecule']}",
+        **{name: zero[name] for name in ("cov_r", "cov_p", "mat_r_ang", "mat_p_ang", "missing")},
+        "skip": lane["skip"]["cov_r"],
+        "does not parse": ", ".join(f"{kind} {count:,}" for kind, count in lane["not_decoded"].items()),
     }
 
 

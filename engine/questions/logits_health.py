@@ -71,6 +71,7 @@ CHARTS = (
           hover=("kind", "from", "to", "values")),
 )  # fmt: skip
 TABLES = ("causes", "positions", "values")
+Row = dict[str, Any]
 
 TEXTS = f"""
 WITH damaged AS (SELECT entry, count(*) AS damaged FROM logit_values WHERE {DAMAGED} GROUP BY entry)
@@ -108,6 +109,30 @@ def depends(store: Store, entries: Sequence[Entry], options: Options) -> tuple[s
     return tuple(entry.id for entry in store.listing(LOGIT_LOG).entries)
 
 
+def cause_rows(report: Row, late: Row | None) -> list[Row]:
+    """The likeliest first; a log that was read late before all of them."""
+    rows = [
+        {
+            "cause": f"{capitalised(finding['title'])} ({CERTAINTY_LABELS[finding['certainty']]})",
+            "positions": positions_in_words(finding["positions"]) if finding["positions"] else "",
+            "values": finding["values"],
+            "places": finding["places"],
+            "is_damage": finding["cause"] not in ON_PURPOSE,
+            "why": RULES[finding["cause"]][1],
+            "evidence": "; ".join(finding["evidence"]),
+        }
+        for finding in report["findings"]
+    ]
+    if late is None:
+        return rows
+    why = (
+        f"{late['nearer']:,} of {counted(late['entries'], 'entry', 'entries')} hold the values that "
+        f"{late['engine']} ({late['other']}) has for the next token. Either this log was read after the next "
+        "call, or that one a token too early."
+    )
+    return [{"cause": "Read late (likely)", "values": 0, "is_damage": True, "why": why}, *rows]
+
+
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     log = entries[0]
     report, late = health(store, log), late_read(store, log)
@@ -121,24 +146,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     cells = value_rows(damage_query(store, log, VALUES + WINDOW, **window).to_pylist())
     filters = {"flags": list(options["flags"]), "at": list(options["at"]), "meant": options["meant"]}
     shares = [row | {"share": row["damaged"] / row["seen"]} for row in report["positions"]]
-    causes = [
-        {
-            "cause": f"{capitalised(finding['title'])} ({CERTAINTY_LABELS[finding['certainty']]})",
-            "positions": positions_in_words(finding["positions"]) if finding["positions"] else "",
-            **{name: finding[name] for name in ("values", "places")},
-            "is_damage": finding["cause"] not in ON_PURPOSE,
-            "why": RULES[finding["cause"]][1],
-            "evidence": "; ".join(finding["evidence"]),
-        }
-        for finding in report["findings"]
-    ]
-    if late is not None:
-        why = (
-            f"{late['nearer']:,} of {counted(late['entries'], 'entry', 'entries')} hold the values that "
-            f"{late['engine']} ({late['other']}) has for the next token. Either this log was read after the next "
-            "call, or that one a token too early."
-        )
-        causes.insert(0, {"cause": "Read late (likely)", "values": 0, "is_damage": True, "why": why})
+    causes = cause_rows(report, late)
     figures = {name: value for name, value in report.items() if not isinstance(value, list)}
     first = {"name": log_name(log.row), **figures, "is_late": late is not None, "notes": log.row.get("notes") or ""}
     return {

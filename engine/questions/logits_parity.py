@@ -8,13 +8,15 @@ explains. If each engine sampled its own text, entries after the first different
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from engine.figures.words import capitalised, counted
 from engine.logits.pairs import PAIRED, both, late_read
-from engine.logits.parity import compare_logs, parity_sentences
+from engine.logits.parity import Parity, compare_logs, parity_sentences
 from engine.logits.rules import LOGITS
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry
@@ -24,6 +26,7 @@ TITLE = "How far do the two logs agree?"
 OF = Of("log", least=2, most=2)
 BY = {"relative": "relative difference", "apart": "1 − cosine", "max_difference": "largest difference"}
 MOST_POINTS, MOST_POSITIONS = 3_000, 2_000
+Row = dict[str, Any]
 
 
 def checkpoints(store: Store, entries: Sequence[Entry]) -> list[str]:
@@ -78,55 +81,78 @@ WHERE checkpoint = $checkpoint AND is_finite AND NOT is_flagged ORDER BY entry, 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     control, test = entries
     parity = compare_logs(store, control, test)
-    filters, flagged = [], parity["filters"][0]["flagged"]
-    for row in parity["filters"]:
-        ways = (("with", "with_flagged"), ("without", "without_flagged"))
-        for words, key in ways if flagged else (("none", "with_flagged"),):
-            supported = "✓" if row["name"] == parity["supported"] and words != "without" else None
-            filters.append({"positions": row["name"], "flagged": words, "supported": supported, **row[key]})
-
     by, at = options["parity_by"], options["parity_at"]
     measured = [row for row in parity["places"] if row["checkpoint"] == at and row[by] is not None]
     tolerance = parity["tolerance"] if by == "relative" else None
-    drawn = [row | {"value": row[by], "tolerance": tolerance} for row in measured if row[by]]
-    drawn.sort(key=lambda row: row["token_idx"])
-    equal = len(measured) - len(drawn)
-    stretch = -(-len(drawn) // MOST_POINTS) or 1  # the largest of each stretch of tokens
-    drawn = [max(drawn[n : n + stretch], key=lambda p: p["value"]) for n in range(0, len(drawn), stretch)]
+    differing = [row | {"value": row[by], "tolerance": tolerance} for row in measured if row[by]]
     sound = both(store, SOUND, control, test, checkpoint=at)
     indexes = np.linspace(0, len(sound) - 1, min(MOST_POINTS, len(sound))).astype(np.int64)
-    offsets = sound.group_by("position").aggregate([("off", "mean"), ("off", "max")]).sort_by("position").to_pylist()
-    differences = [
-        {"position": row["position"], "which": which, "difference": row[name]}
-        for which, name in (("mean", "off_mean"), ("largest", "off_max"))
-        for row in offsets[:MOST_POSITIONS]
-        if row[name]
-    ]
-
-    sentences, (first, second) = parity_sentences(parity), (entry.row for entry in entries)
-    lead, notes = sentences[:2], sentences[2:]
-    if first.get("model") and second.get("model") and first["model"] != second["model"]:
-        notes.append("Different models: differences say nothing about the engines.")
-    if first.get("length") and second.get("length") and first["length"] != second["length"]:
-        notes.append(f"Rows of {first['length']:,} and {second['length']:,} values: two vocabularies, or padding.")
-    if first["engine"] == second["engine"] and first.get("precision") == second.get("precision"):
-        notes.append("Same engine and precision: this compares two runs of one engine.")
-    for log in entries:
-        if late := late_read(store, log, entries):
-            lead.append(
-                f"{log.id} was probably read late: {late['nearer']:,} of {late['entries']:,} entries hold the "
-                "other's values of the next token."
-            )
+    sentences = parity_sentences(parity)
+    lead = [*sentences[:2], *late_words(store, entries)]
+    notes = [*sentences[2:], *cautions(control.row, test.row)]
+    equal = len(measured) - len(differing)
     if equal:
         notes.append(f"{counted(equal, 'entry is', 'entries are')} equal bit for bit, and not drawn.")
     return {
-        "main": rows_table(filters),
+        "main": rows_table(filter_rows(parity)),
         "checkpoints": rows_table(parity["checkpoints"]),
-        "tokens": rows_table(drawn),
+        "tokens": rows_table(largest(differing)),
         "pairs": sound.take(indexes).drop_columns("off"),
-        "positions": rows_table(differences),
+        "positions": rows_table(offsets(sound)),
         "notes": rows_table([{"text": text, "is_lead": text in lead} for text in lead + notes]),
     }
+
+
+def filter_rows(parity: Parity) -> list[Row]:
+    """A row a filter, where values are flagged with and without these."""
+    ways = [("none", "with_flagged")]
+    if parity["filters"][0]["flagged"]:
+        ways = [("with", "with_flagged"), ("without", "without_flagged")]
+    rows = []
+    for row in parity["filters"]:
+        for words, key in ways:
+            supported = "✓" if row["name"] == parity["supported"] and words != "without" else None
+            rows.append({"positions": row["name"], "flagged": words, "supported": supported, **row[key]})
+    return rows
+
+
+def largest(rows: Sequence[Row]) -> list[Row]:
+    """By token; of many the largest of each stretch of tokens."""
+    ordered = sorted(rows, key=lambda row: row["token_idx"])
+    stretch = -(-len(ordered) // MOST_POINTS) or 1
+    parts = (ordered[start : start + stretch] for start in range(0, len(ordered), stretch))
+    return [max(part, key=lambda row: row["value"]) for part in parts]
+
+
+def offsets(sound: pa.Table) -> list[Row]:
+    """Mean and largest difference by position, without those that are nothing."""
+    by_position = sound.group_by("position").aggregate([("off", "mean"), ("off", "max")]).sort_by("position")
+    places = by_position.slice(0, MOST_POSITIONS).to_pylist()
+    rows = []
+    for which, name in (("mean", "off_mean"), ("largest", "off_max")):
+        rows += [{"position": at["position"], "which": which, "difference": at[name]} for at in places if at[name]]
+    return rows
+
+
+def late_words(store: Store, entries: Sequence[Entry]) -> Iterator[str]:
+    for log in entries:
+        if late := late_read(store, log, entries):
+            hold = f"{late['nearer']:,} of {late['entries']:,} entries hold the other's values of the next token"
+            yield f"{log.id} was probably read late: {hold}."
+
+
+def cautions(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[str]:
+    """Of two logs' rows; what one does not know is no difference."""
+
+    def differs(name: str) -> bool:
+        return bool(first.get(name) and second.get(name) and first[name] != second[name])
+
+    if differs("model"):
+        yield "Different models: differences say nothing about the engines."
+    if differs("length"):
+        yield f"Rows of {first['length']:,} and {second['length']:,} values: two vocabularies, or padding."
+    if first["engine"] == second["engine"] and first.get("precision") == second.get("precision"):
+        yield "Same engine and precision: this compares two runs of one engine."
 
 
 def answer(tables: Tables, options: Options) -> str:
