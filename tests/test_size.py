@@ -33,7 +33,7 @@ ROOMS: dict[str, tuple[int, tuple[str, ...]]] = {
     "engine/profile/, logits/": (3_200, ("engine/profile/*", "engine/logits/*")),
     "engine/store/": (3_800, ("engine/store/*", "engine/user_files.py")),
     "engine/decode/": (4_200, ("engine/decode/*",)),
-    "engine/lp/, models/": (4_430, ("engine/lp/*", "engine/lp_records.py", "engine/models/*")),
+    "engine/lp/, models/": (4_440, ("engine/lp/*", "engine/lp_records.py", "engine/models/*")),
     "engine/text/": (2_800, ("engine/text/*",)),
     "engine/chem/": (3_900, ("engine/chem/*",)),
     "engine/figures/, sandbox.py, ...": (2_100, ("engine/figures/*", *(f"engine/{name}.py" for name in GROUND))),
