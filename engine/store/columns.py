@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, date, datetime, time
 from functools import cached_property
-from types import MappingProxyType
 from typing import Annotated, Any
 
 import msgspec
@@ -50,23 +49,11 @@ class Column:
     required: bool = False
     _: KW_ONLY
     unbounded: bool = False  # any number that there is, NaN among them
-    former: int | None = None  # what files of before this column are read with
 
 
-FORMER = b"former"
-"""Of a field of Arrow, under which its column's ``former`` stands."""
-
-
-def _field(column: Column) -> pa.Field:
-    metadata = None if column.former is None else {FORMER: str(column.former)}
-    return pa.field(column.name, column.type, nullable=not column.required, metadata=metadata)
-
-
-def with_former(schema: pa.Schema) -> str:
-    """A SELECT list of a table: all of it, with the values that files of former versions are read with."""
-    values = {field.name: int(field.metadata[FORMER]) for field in schema if FORMER in (field.metadata or {})}
-    filled = ", ".join(f'coalesce("{name}", {value}) AS "{name}"' for name, value in values.items())
-    return f"* REPLACE ({filled})" if filled else "*"
+def select_list(schema: pa.Schema) -> str:
+    """All columns of a table for SELECT. Runs of before an answer had several conformers say nothing of them: 0."""
+    return '* REPLACE (coalesce("conformer", 0) AS "conformer")' if "conformer" in schema.names else "*"
 
 
 @dataclass(frozen=True)
@@ -90,7 +77,7 @@ class Table:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        return pa.schema([_field(column) for column in self.columns])
+        return pa.schema([pa.field(column.name, column.type, nullable=not column.required) for column in self])
 
     @cached_property
     def _sheet_row(self) -> Any:
@@ -134,18 +121,9 @@ class Kind:
     tables: tuple[Table, ...]  # a Parquet file each; an entry may lack any of them
 
 
-def table(
-    name: str,
-    *columns: tuple[Any, ...],
-    order: tuple[str, ...] = (),
-    unbounded: str = "",
-    former: Mapping[str, int] = MappingProxyType({}),
-) -> Table:
+def table(name: str, *columns: tuple[Any, ...], order: tuple[str, ...] = (), unbounded: str = "") -> Table:
     free = unbounded.split()
-    made = (
-        Column(column, TYPES[of], *rest, unbounded=column in free, former=former.get(column))
-        for column, of, *rest in columns
-    )
+    made = (Column(column, TYPES[of], *rest, unbounded=column in free) for column, of, *rest in columns)
     return Table(name, tuple(made), order)
 
 

@@ -24,7 +24,7 @@ import pyarrow.dataset as ds
 from engine.errors import SqlError, nearest, one_line, shown
 from engine.sandbox import MB, Answer, Sandbox, SandboxError
 from engine.sandbox import Limits as SandboxLimits
-from engine.store.columns import with_former
+from engine.store.columns import select_list
 
 MOST_CHARACTERS = 100_000
 SETTINGS = "SET python_enable_replacements = false; SET temp_directory = ''; SET TimeZone = 'UTC'"
@@ -155,7 +155,7 @@ def opened(tables: Mapping[str, Any], limits: Limits) -> duckdb.DuckDBPyConnecti
         if isinstance(table, ds.FileSystemDataset):
             of = table.partition_expression
             table = _FileDataset(list(table.get_fragments()), table.schema, table.format, table.filesystem, of)
-        rows = with_former(table.schema)
+        rows = select_list(table.schema)
         if rows == "*":
             database.register(name, table)
             continue

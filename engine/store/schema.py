@@ -194,7 +194,6 @@ BLOCKS = table(
     ("continued_text", "text", "how the model would have gone on: an estimate; null where not asked for"),
     order=("sample_id", "block"),
     unbounded="x y z",
-    former={"conformer": 0},
 )
 
 STEPS = table(
@@ -222,7 +221,6 @@ STEPS = table(
     ("ln_share", "real", "under shaped: log of the share of ln_mass that leaves a right place; null: not asked"),
     ("struck", "ids", "under shaped: the likely tokens that were struck, since they leave none"),
     order=("sample_id", "pos"),
-    former={"conformer": 0},
     unbounded="ln_p ln_p_tempered ln_mass ln_q ln_share",
 )
 

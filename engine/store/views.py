@@ -1,8 +1,7 @@
 """DuckDB over a store's files, in memory: a view for each table, whatever the schema version of its files.
 
 The views name every file, which is ten times as fast as filtering folders. Columns that tables of older versions lack
-are null, or what the schema says of them (``former``). Damage shows only when a file is read, so
-``engine.store.store`` handles it.
+are null, and ``conformer`` 0. Damage shows only when a file is read, so ``engine.store.store`` handles it.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.fs
 
-from engine.store.columns import Kind, Table, with_former
+from engine.store.columns import Kind, Table, select_list
 from engine.store.entries import Entry
 
 SETTINGS = {
@@ -67,7 +66,7 @@ def _view(connection: duckdb.DuckDBPyConnection, table: Table, entries: Sequence
         names = "', '".join(PATTERN.sub(r"[\g<0>]", path) for path in paths)
         parts.append(f"SELECT * FROM read_parquet(['{names}'], hive_partitioning = false)")
     rows = f"({' UNION ALL BY NAME '.join(parts)})"
-    connection.execute(f'CREATE TEMP VIEW "{table.name}" AS SELECT {with_former(table.schema)} FROM {rows}')
+    connection.execute(f'CREATE TEMP VIEW "{table.name}" AS SELECT {select_list(table.schema)} FROM {rows}')
 
 
 def datasets(listings: Listings) -> dict[str, Any]:
