@@ -140,8 +140,11 @@ def _plan_options() -> tuple[list[str], Plan]:
         bind="query-params",
         help="RMSD of each answer to the nearest of this many RDKit conformers. 0 skips it.",
     )
+    about = "Stereo and geometry of each answer, while the model writes: without them no answer is known to be usable."
+    is_judged = st.toggle("Judge the molecules", True, key="run_judge", bind="query-params", help=about)
     options = (("--keep-steps", int(steps or 0)), ("--rmsd", int(rmsd or 0)))
     words = [word for name, count in options if count for word in (name, str(count))]
+    words += ["--judge"] if is_judged else []
     return words, Plan(backend=backend, batch_size=int(batch or Plan().batch_size))
 
 

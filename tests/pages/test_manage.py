@@ -165,6 +165,7 @@ def test_the_first_offer_is_one_command_that_reads(board: Board) -> None:
     args = parsed(handed)
     assert (args.model, args.lp) == (["demo-llama:final"], ["none", "group-v2.1", "exact"])
     assert (args.sample_size, args.keep_steps, args.rmsd, args.sampling) == (64, 16, None, "qwen3")
+    assert args.judge, "what is compared with other programs' conformers is judged, as they are"
 
 
 def test_everything_that_is_chosen_is_in_the_command(board: Board) -> None:
@@ -173,6 +174,7 @@ def test_everything_that_is_chosen_is_in_the_command(board: Board) -> None:
     app.segmented_control("run_backend").set_value("hf")
     for key, value in (("run_batch", 8), ("run_steps", 0), ("run_rmsd", 3), ("temperature", 0.9), ("most_tokens", 99)):
         app.number_input(key).set_value(value)
+    app.toggle("run_judge").set_value(False)
     app.text_input("run_label").set_value("  --two words ")
     app.run()
     assert "**4 runs** of 2 molecules × 2 samples: 16 samples in all" in words(app)
@@ -181,7 +183,7 @@ def test_everything_that_is_chosen_is_in_the_command(board: Board) -> None:
     args = parsed(handed)
     assert (args.model, args.lp) == (["demo-qwen:final", "demo-qwen-l3:final"], ["none", "exact"])
     assert (args.smiles, args.label, args.seed, args.generations) == (["CC=O", "CCO"], "--two words", 7, 2)
-    assert (args.backend, args.batch_size, args.keep_steps, args.rmsd) == ("hf", 8, None, 3)
+    assert (args.backend, args.batch_size, args.keep_steps, args.rmsd, args.judge) == ("hf", 8, None, 3, False)
     assert (args.sampling, args.temperature, args.limit) == ("qwen3", 0.9, 99)
 
 
