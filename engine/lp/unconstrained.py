@@ -13,16 +13,15 @@ import numpy as np
 from engine.lp.constraint import LpParameters
 from engine.lp.table import DEAD, ILLEGAL, NEXT, STAY, SYMBOLS, Automaton, Cells, Program
 from engine.records import Molecule
-from engine.text.tokenizers import CLOSE_TAG, TextTokenizer
+from engine.text.tokenizers import TextTokenizer
 
 
 def build(name: str, tokenizer: TextTokenizer, vocab_rows: int, parameters: LpParameters) -> Unconstrained:
-    if parameters.never_end or tokenizer.end_id is None:
-        return Unconstrained(tokenizer.vocab_size, vocab_rows, tokenizer.end_ids)
-    stops = list(tokenizer.end_ids[1:])
-    if tokenizer.ends_at_close and parameters.conformers == 1:
-        stops += [id_ for id_ in [tokenizer.id_of(CLOSE_TAG)] if id_ is not None]
-    return Unconstrained(tokenizer.vocab_size, vocab_rows, stops=stops, end=tokenizer.end_id)
+    ends = tokenizer.end_ids
+    if parameters.never_end or not ends:
+        return Unconstrained(tokenizer.vocab_size, vocab_rows, ends)
+    close = tokenizer.close_ids if parameters.conformers == 1 else ()
+    return Unconstrained(tokenizer.vocab_size, vocab_rows, stops=(*ends[1:], *close), end=ends[0])
 
 
 class Unconstrained:

@@ -187,9 +187,11 @@ class TextTokenizer:
         return next(iter(self.end_ids), None)
 
     @property
-    def ends_at_close(self) -> bool:
-        """Whether plain ``generate`` stops at ``[/CONFORMER]``, as models do that learnt nothing behind it."""
-        return self.id_of(CLOSE_TAG) in self._given_ends if self._given_ends else self._end == CLOSE_TAG
+    def close_ids(self) -> tuple[int, ...]:
+        """``[/CONFORMER]`` where plain ``generate`` stops at it, as with models that learnt nothing behind it."""
+        close = self.id_of(CLOSE_TAG)
+        is_end = close in self._given_ends if self._given_ends else self._end == CLOSE_TAG
+        return () if close is None or not is_end else (close,)
 
     def text_length(self, ids: Sequence[int]) -> int:
         """How many of an answer's ids are its text: all but the tokens at the end that end it."""
