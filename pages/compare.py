@@ -1,7 +1,6 @@
 """The Compare page: stored runs with a control, what their differences are made of, and work on the store itself."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import streamlit as st
 
@@ -9,19 +8,30 @@ from engine.questions import PAGES, models_of, question_of
 from engine.store.entries import model_name
 from engine.store.store import Store
 from pages._compare import manage, sql
-from pages._kit.card import cards
+from pages._kit.card import ALL_FIGURES, cards
 from pages._shared.choices import complain, one_of
 from pages._shared.components.charts_ready import charts_ready
 from pages._shared.errors import shown_errors
 from pages._shared.frame import page
 from pages._shared.managing import tasks
-from pages._shared.sections import show_open
+from pages._shared.sections import fold, is_unfolded, show_open
 from pages._shared.shown import put_shown
 
 TITLE = "Compare runs"
 ICON = ":material/compare_arrows:"
 LEAD = "**Test** runs with a **control**: each figure with its ratio to the control, its interval, and noise flagged."
 VIEWS = PAGES["compare"]
+
+
+def side_by_side(store: Store, ids: Sequence[str]) -> None:
+    matrix, *figures = VIEWS["Side by side", ""]
+    cards([matrix], store, ids)
+    label = "All figures of these runs, with their differences"
+    of_a_link = any(option.name in st.query_params for key in figures for option in question_of(key).OPTIONS)
+    is_open = is_unfolded(ALL_FIGURES, at_first=len(ids) == 1 or of_a_link)
+    with fold(label, ALL_FIGURES, is_open, ":material/table_rows:"):
+        if is_open:
+            cards(figures, store, ids)
 
 
 def charts(store: Store, ids: Sequence[str]) -> None:
@@ -59,7 +69,7 @@ def advice(store: Store, ids: Sequence[str]) -> None:
 
 
 SECTIONS: dict[str, Callable[..., None]] = {
-    "Side by side": partial(cards, VIEWS["Side by side", ""]),
+    "Side by side": side_by_side,
     "Charts": charts,
     "Coverage": coverage,
     "Advice": advice,

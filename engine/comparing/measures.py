@@ -6,6 +6,7 @@ sample: runs are compared by it, molecule by molecule. A new figure is a row her
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -204,6 +205,22 @@ def stated(entry: Entry) -> dict[str, float | None]:
         if name in coverage and is_number and abs(value) <= sys.float_info.max:  # a whole number may be larger
             coverage[name] = float(value)
     return coverage
+
+
+PARTS = ("template", "prefill", "forward", "constraint", "sampling")
+UNEXPLAINED, UNCOUNTED = "unexplained", "not counted"
+
+
+def time_parts(run: Mapping[str, Any]) -> dict[str, float]:
+    """Seconds of a run's wall time by its own clock, and what that does not explain; all of it where it counted no
+    part. Empty where nothing is known."""
+    wall_s = run.get("wall_s")
+    parts = {part: run[f"{part}_s"] for part in PARTS if run.get(f"{part}_s") is not None}
+    if wall_s is None:
+        return parts
+    if not parts:
+        return {UNCOUNTED: wall_s}
+    return parts | {UNEXPLAINED: max(0.0, wall_s - math.fsum(parts.values()))}
 
 
 # --- names ------------------------------------------------------------------------------------------------------------

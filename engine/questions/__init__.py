@@ -23,7 +23,7 @@ from engine.store.store import Store
 
 PAGES: Mapping[str, Mapping[tuple[str, str], Sequence[str]]] = {
     "compare": {
-        ("Side by side", ""): ["compare_figures", "compare_models"],
+        ("Side by side", ""): ["compare_matrix", "compare_figures"],
         ("Charts", "Speed and pass rate"): ["compare_speed"],
         ("Charts", "Where time goes"): ["compare_slowdown", "compare_time"],
         ("Charts", "Failures"): ["compare_failures", "compare_lost", "compare_lengths"],

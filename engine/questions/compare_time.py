@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from engine.comparing.measures import run_names
+from engine.comparing.measures import PARTS, UNCOUNTED, UNEXPLAINED, run_names, time_parts
 from engine.figures.statistics import quotient
 from engine.figures.words import fixed, listed, percent, seconds
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
@@ -32,10 +32,8 @@ COLUMNS = {
 }
 CHARTS = (Chart("bars", "value", "name", colour="part", hover=("name", "part", "seconds", "share")),)
 TABLES = ()
-PARTS = ("template", "prefill", "forward", "constraint", "sampling")
-UNEXPLAINED, UNCOUNTED = "unexplained", "not counted"
-ROUNDING_S = 0.01
 Row = dict[str, Any]
+ROUNDING_S = 0.01
 """Files give seconds in hundredths: parts may exceed the whole by that much and mean nothing."""
 
 
@@ -45,9 +43,10 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     names = run_names(entries)
     for run_id, run in {entry.id: entry.row for entry in entries}.items():
         name, wall_s = names[run_id], run.get("wall_s")
-        parts_s = {part: run[f"{part}_s"] for part in PARTS if run.get(f"{part}_s") is not None}
+        pieces = time_parts(run)
+        parts_s = {part: pieces[part] for part in PARTS if part in pieces}
         scale = {UNITS[0]: 1.0, UNITS[1]: run.get("samples"), UNITS[2]: wall_s}[options["time_in"]]
-        for part, value in pieces_of(parts_s, wall_s).items():
+        for part, value in pieces.items():
             row = {"run": run_id, "name": name, "part": part, "seconds": value, "share": quotient(value, wall_s)}
             rows.append(row | {"value": quotient(value, scale)})
         why = [gap_of(parts_s, wall_s)]
@@ -55,15 +54,6 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
             why.append(f"checking the answers came later: {seconds(run['judging_s'])}")
         gaps += [{"name": name, "why": words} for words in why if words]
     return {"main": rows_table(rows, ["run", "name", "part", "share"]), "gaps": rows_table(gaps, ["name", "why"])}
-
-
-def pieces_of(parts_s: Mapping[str, float], wall_s: float | None) -> dict[str, float]:
-    """The parts that were counted, and what is left of the whole where that is known."""
-    if wall_s is None:
-        return dict(parts_s)
-    if not parts_s:
-        return {UNCOUNTED: wall_s}
-    return {**parts_s, UNEXPLAINED: max(0.0, wall_s - math.fsum(parts_s.values()))}
 
 
 def gap_of(parts_s: Mapping[str, float], wall_s: float | None) -> str:

@@ -86,10 +86,11 @@ class Chart:
     """A table's rows as marks. A table that is absent or empty draws nothing.
 
     Bars by ``colour="sign"`` (exact, junk-prone, cut, hypothetical) have the colours of drift, and one scale.
+    "matrix" is the table of LPs and models, for the rows of `compare_matrix` alone.
     "time" stacks the shares of ``colour`` from ``x`` to ``high``, with zoom and pan; ``spans`` are drawn below them.
     """
 
-    kind: Literal["points", "bars", "lines", "heat", "time"]
+    kind: Literal["points", "bars", "lines", "heat", "time", "matrix"]
     x: str
     y: str
     table: str = "main"

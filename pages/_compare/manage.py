@@ -14,7 +14,7 @@ import streamlit as st
 from engine.comparing.measures import has_samples, is_pool, run_names
 from engine.decode.plan import BACKENDS, Plan
 from engine.lp_records import lp_choices
-from engine.store.entries import Entry, is_profiled
+from engine.store.entries import Entry, came_at, is_profiled
 from engine.store.reports.exporting import report_bytes
 from engine.store.schema import REFERENCES, RUN, SAMPLES
 from engine.store.store import DEMO, Store
@@ -54,8 +54,13 @@ Four ways to get a first run:
 """
 
 
+SIDE_BY_SIDE = "Side by side"
+OF_MODEL, OF_SIZE = ("model_alias", "model_step", "model_family"), ("molecules", "samples", "origin")
+
+
 def default_choice(entries: Sequence[Entry]) -> list[Entry]:
-    """A run without an LP, and of the same model and size the newest under each LP, oldest first.
+    """A run without an LP, and of the same model and size the newest under each LP, oldest first; where models stand
+    side by side, those of each model that was asked as many molecules.
 
     Those with the most samples, the newest of equal ones: somebody's last two molecules say less than whole runs. Runs
     made under a profiler are left out where there are others, since their times say little. Where there is no such
@@ -64,36 +69,53 @@ def default_choice(entries: Sequence[Entry]) -> list[Entry]:
     with_samples = [entry for entry in reversed(entries) if has_samples(entry)]
     newest = [entry for entry in with_samples if not is_profiled(entry)] or with_samples
     largest = sorted(newest, key=lambda entry: -entry.parts[SAMPLES.name].rows)
-    pools = [entry for entry in largest if is_pool(entry)]
-    alone = [entry for entry in largest if entry not in pools][:1] + pools[:1]
-    return _first_of(_under_each_lp(largest, newest)) or alone
+    groups = [group for control in largest if (group := _with_lps(control, newest))]
+    if not groups:
+        pools = [entry for entry in largest if is_pool(entry)]
+        return [entry for entry in largest if entry not in pools][:1] + pools[:1]
+    if st.query_params.get("view", SIDE_BY_SIDE) != SIDE_BY_SIDE:
+        return _first_of(groups)
+    return _side_by_side(groups)
 
 
-def _under_each_lp(largest: Sequence[Entry], newest: Sequence[Entry]) -> list[list[Entry]]:
-    """Of each run without an LP: it, and the newest runs like it under others."""
-    same = ("model_alias", "model_step", "model_family", "molecules", "samples", "origin")
-    groups: list[list[Entry]] = []
-    for control in largest:
-        by_lp: dict[str, Entry] = {}
-        for entry in newest if control.row.get("lp") == "none" else ():
-            is_alike = all(entry.row.get(name) == control.row.get(name) for name in same)
-            if is_alike and (lp := entry.row.get("lp")) not in (None, "none"):
-                by_lp.setdefault(str(lp), entry)
-        if by_lp:
-            groups.append([control, *list(reversed(by_lp.values()))[:MOST_DEFAULT]])
-    return groups
+def _side_by_side(groups: Sequence[list[Entry]]) -> list[Entry]:
+    """One group a model, of those that were asked as much as the first and are in one store with it; oldest first."""
+    first = _first_of(groups)
+    beside = [
+        group
+        for group in [first, *groups]
+        if _of(group[0], OF_SIZE) == _of(first[0], OF_SIZE) and group[0].files.where == first[0].files.where
+    ]
+    of_models = {_of(group[0], OF_MODEL): group for group in reversed(beside)}
+    in_order = sorted(of_models.values(), key=lambda group: came_at(group[0]))
+    return [entry for group in in_order for entry in group][: 1 + MOST_TESTS]
+
+
+def _of(entry: Entry, names: Sequence[str]) -> tuple[object, ...]:
+    return tuple(entry.row.get(name) for name in names)
+
+
+def _with_lps(control: Entry, newest: Sequence[Entry]) -> list[Entry]:
+    """A run without an LP and those of its model and size under each LP; nothing where it is none or is alone."""
+    by_lp: dict[str, Entry] = {}
+    for entry in newest if control.row.get("lp") == "none" else ():
+        is_alike = _of(entry, OF_MODEL + OF_SIZE) == _of(control, OF_MODEL + OF_SIZE)
+        if is_alike and (lp := entry.row.get("lp")) not in (None, "none"):
+            by_lp.setdefault(str(lp), entry)
+    return [control, *list(reversed(by_lp.values()))[:MOST_DEFAULT]] if by_lp else []
 
 
 def _first_of(groups: Sequence[list[Entry]]) -> list[Entry]:
     """Of the runs that ship, which are of one day, those of the model with the most LPs; else the first."""
-    if not groups or groups[0][0].files.where != str(DEMO):
-        return groups[0] if groups else []
+    if groups[0][0].files.where != str(DEMO):
+        return groups[0]
     return max((group for group in groups if group[0].files.where == str(DEMO)), key=len)
 
 
 PICKER = Picker(
-    RUN, "run", "control", "test", 1 + MOST_TESTS, run_cells, run_columns(), default_choice, run_names, EMPTY
-)
+    RUN, "run", "control", "test", 1 + MOST_TESTS, run_cells, run_columns(), default_choice, run_names, EMPTY,
+    is_by_view=True,
+)  # fmt: skip
 
 
 def show(store: Store, ids: Sequence[str]) -> None:

@@ -21,9 +21,12 @@ from pages._kit.chart import alt_of, figure_of
 from pages._kit.time_chart import time_figure
 from pages._shared.choices import held
 from pages._shared.components.chart_files import chart_files
+from pages._shared.components.matrix import matrix
 from pages._shared.errors import escaped, shown_errors
+from pages._shared.links import compare_address, open_address
 from pages._shared.managing import tasks
 from pages._shared.rows import table_height
+from pages._shared.sections import put_unfolded
 from pages._shared.shown import put_shown
 from pages._shared.table_files import table_buttons
 from pages._shared.words import unbroken
@@ -43,6 +46,7 @@ round its own way. Files have all digits."""
 THREE_DIGITS = ("%.10g", three_digits)
 """Of any other unit."""
 AS_BUTTONS, MOST_BUTTON_CHARS = 3, 90  # more choices, or longer ones, are a list
+ALL_FIGURES = "all_figures"  # the fold below the table of LPs and models
 PICTURE = ["toImage"]
 ZOOM = ["pan2d", "zoom2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]
 
@@ -156,6 +160,9 @@ def draw(key: str, number: int, chart: Chart, question: Question, answered: Answ
     rows = [] if chart.kind == "time" else table.to_pylist()
     order = list(answered.names) or list(ids)
     chart_key = f"chart-{key}-{number}"
+    if chart.kind == "matrix":
+        show_matrix(chart_key, rows, answered)
+        return
     picked = st.session_state.pop(f"open {chart_key}", None)
     if picked is not None:
         st.switch_page(f"pages/{chart.picks.split(':')[1]}.py", query_params=dict(parse_qsl(picked)))
@@ -177,6 +184,24 @@ def draw(key: str, number: int, chart: Chart, question: Question, answered: Answ
             "toImageButtonOptions": {"format": "svg", "filename": f"{key}-{chart.table}" if number else key},
         },
     )
+
+
+def show_matrix(chart_key: str, rows: Sequence[Mapping[str, Any]], answered: Answered) -> None:
+    """A click on a cell opens its run's worst molecule, one on a head the runs of that model or LP side by side."""
+    models, lps = (list(dict.fromkeys(row[name] for row in rows)) for name in ("model", "lp"))
+    runs = [[row["run"] for row in rows if row["model"] == model] for model in models]
+    runs += [[row["run"] for row in rows if row["lp"] == lp] for lp in lps]
+    addresses = [compare_address(first, others, view="Side by side") for first, *others in runs]
+    addresses += [f"drift?{row['worst']}" for row in rows]
+    if address := st.session_state.pop(f"open {chart_key}", None):
+        open_address(address)
+
+    def pick(place: int | None) -> None:
+        if place is not None:
+            put_unfolded(ALL_FIGURES, is_open=True)  # which a head asks for
+            st.session_state[f"open {chart_key}"] = addresses[place]
+
+    matrix(rows, answered.tables["parts"].to_pylist(), models, lps, key=chart_key, on_pick=pick)
 
 
 def follow(chart: Chart, chart_key: str) -> None:

@@ -28,6 +28,7 @@ from pages._shared.rows import picked_rows, show_rows, table_height
 LABEL, TAGS = "label", "tags"
 FILTERS_FROM = 8  # entries: fewer are seen at once
 MOST_TEXT, MOST_NAME, MOST_DAMAGES = 400, 120, 10
+MOST_COLOURS = 8  # from there on they come again, and tell no runs apart
 BY_VALUE = {"model": "Model", "lp": "LP", TAGS: "Tag"}  # columns to filter by, where the table has them
 Row = dict[str, Any]
 
@@ -146,7 +147,7 @@ class Picker:
             elif self.has_control:
                 self._control(names)
             show_damages(listing)
-        if chosen and self.has_control:
+        if 0 < len(chosen) <= MOST_COLOURS and self.has_control:
             st.html(legend(names, len(listing.entries)))
         return chosen
 

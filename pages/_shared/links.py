@@ -38,5 +38,9 @@ def logits_address(log: str, other: str | None = None, **more: str) -> str:
 def address_button(words: str, address: str, *, key: str, **look: Any) -> None:
     """Opens an address of ours in this tab; Streamlit's own button for links always takes another one."""
     if st.button(words, key=key, **look):
-        page, _, query = address.partition("?")
-        st.switch_page(f"pages/{page}.py", query_params=parse_qs(query))
+        open_address(address)
+
+
+def open_address(address: str) -> None:
+    page, _, query = address.partition("?")
+    st.switch_page(f"pages/{page}.py", query_params=parse_qs(query))

@@ -12,7 +12,7 @@ from engine.figures.words import hundredths
 from engine.questions import PAGES, ask, question_of
 from engine.questions.question import Chart, Column
 from engine.store.store import Store
-from pages._kit.card import width_of
+from pages._kit.card import ALL_FIGURES, width_of
 from pages._kit.chart import figure_of, safe
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
 from tests.engine.store.stored_runs import store_at
@@ -36,7 +36,8 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
 
 
 def opened(view: str, question: str = "", **query: str | list[str]) -> AppTest:
-    return apps.opened("compare", view=view, **query, **({"question": question} if question else {}))
+    unfolded = {f"kept {ALL_FIGURES}": True}
+    return apps.opened("compare", session=unfolded, view=view, **query, **({"question": question} if question else {}))
 
 
 VIEWS = [(view, group, keys) for (view, group), keys in PAGES["compare"].items() if view != "Advice"]
@@ -96,7 +97,7 @@ def test_what_needs_work_has_a_button_that_starts_its_command(own: Store, monkey
     assert "1 of 1 run is not evaluated" in words(app)
     app.button(key="compute-compare_coverage").click().run()
     assert started == [["evaluate", "one"]]
-    assert len(opened("Side by side", control="one").info) >= 1, "a second run is asked for"
+    assert "Choose runs of a model without an LP and with one" in words(opened("Side by side", control="one"))
 
 
 def test_a_damaged_run_fails_its_own_cards_alone(own: Store) -> None:

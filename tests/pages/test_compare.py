@@ -7,15 +7,18 @@ import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
 import streamlit as st
 
+from engine.questions import ask
 from engine.store.generations import import_pool
 from engine.store.reports.importing import import_report
 from engine.store.store import Store
 from pages._compare.manage import PICKER, default_choice
 from pages._kit.picker import legend
+from pages._shared.components.atom_picks import picked_atom
 from pages._shared.links import compare_address as address
 from pages._shared.links import inspector_address, profiles_address, sql_address
 from tests.engine.chem.pickles import conformers
@@ -51,12 +54,32 @@ def chosen(monkeypatch: pytest.MonkeyPatch, **query: str | list[str]) -> tuple[l
 # --- the page -------------------------------------------------------------------------------------------------------
 
 
-def test_a_first_visit_compares_the_newest_runs_of_one_model_under_each_lp() -> None:
+def test_a_first_visit_has_every_model_under_each_lp_and_other_views_one_model() -> None:
     app = opened("compare")
     assert not app.error and len(table(app, "lp")) == len(DEMO_STORE.listing().entries)
-    lps = [DEMO_STORE.entry(run).row["lp"] for run in shown(app)["runs"]]
-    assert lps == ["none", "group-v2.1", "group-v4.3", "exact", "guarded", "shaped"]
-    assert app.selectbox(key="control_run").value == NONE
+    runs = [DEMO_STORE.entry(run).row for run in shown(app)["runs"]]
+    models = ["demo-qwen"] * 6 + ["demo-llama"] * 6 + ["demo-bins"] * 4
+    assert [run["model_alias"] for run in runs] == models and len(
+        {(run["model_alias"], run["lp"]) for run in runs}
+    ) == 16
+    of_one = [DEMO_STORE.entry(run).row["lp"] for run in shown(opened("compare", view="Charts"))["runs"]]
+    assert of_one == ["none", "group-v2.1", "group-v4.3", "exact", "guarded", "shaped"]
+
+
+def test_a_click_on_a_cell_opens_its_worst_molecule_and_on_a_head_its_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened_pages: list[tuple[str, dict[str, Any]]] = []
+    monkeypatch.setattr(
+        "pages._shared.links.st.switch_page", lambda page, query_params: opened_pages.append((page, query_params))
+    )
+    key = "chart-compare_matrix-0"
+    for place in (3, 0, 2):  # of the cells after one model and two LPs, the model, and its LP exact
+        opened("compare", session={key: picked_atom(place)}, control=NONE, test=[EXACT])
+    worst = ask(DEMO_STORE, "compare_matrix", [NONE, EXACT]).tables["main"].to_pylist()[0]["worst"]
+    assert opened_pages == [
+        ("pages/drift.py", parse_qs(worst)),
+        ("pages/compare.py", {"control": [NONE], "test": [EXACT], "view": ["Side by side"]}),
+        ("pages/compare.py", {"control": [EXACT], "view": ["Side by side"]}),
+    ]
 
 
 def test_filters_hide_rows_and_leave_what_is_compared() -> None:

@@ -25,7 +25,7 @@ from engine.store.store import Store
 from engine.text.blocks import RULES
 from tests.engine.inspection.made import DEMO_STORE, block_row, demo_run, sample_row, write_run
 
-NONE, EXACT, BLOCKED = (demo_run("qwen", lp) for lp in ("none", "exact", "group-v2.1"))
+NONE, EXACT, BLOCKED, GUARDED = (demo_run("qwen", lp) for lp in ("none", "exact", "group-v2.1", "guarded"))
 LLAMA, LLAMA_EXACT = (demo_run("llama", lp) for lp in ("none", "exact"))
 REPORTED = "reported-002-qwen-lp-64"
 FAILED = {"passed": False, "clean": False}
@@ -92,7 +92,7 @@ def test_options_of_a_page_are_told_apart_by_their_names() -> None:
     ("key", "options", "message"),
     [
         ("compare_figure", {}, "compare_figures"),
-        ("compare_models", {}, "2 to 41 runs, not 1"),
+        ("drift_damage", {"threshold": "1"}, "no option 'threshold'"),
         ("compare_time", {"time": "seconds"}, "no option 'time'"),
         ("compare_time", {"time_in": "hours"}, "'hours' is no Time in"),
     ],
@@ -228,33 +228,67 @@ def test_what_else_differs_is_a_table(store: Store) -> None:
     assert {row["set-up"]: (row.get("exact"), row.get("guarded")) for row in settings} == {"batch size": ("8", "32")}
 
 
-def test_both_comparisons_of_models_are_there_though_the_runs_have_one_control() -> None:
-    pairs = rows("compare_models", [LLAMA, EXACT, LLAMA_EXACT, NONE, REPORTED], table="pace")
-    assert [row["pair"] for row in pairs] == [
-        "exact over none",
-        "exact over none",
-        *["demo-qwen:final over demo-llama:final"] * 2,
+def cells(ids: list[str], store: Store = DEMO_STORE) -> dict[tuple[str, str], Row]:
+    return {(row["model"], row["lp"]): row for row in rows("compare_matrix", ids, store)}
+
+
+def test_a_run_is_compared_with_its_own_model_without_an_lp_and_with_the_first_model_under_its_lp() -> None:
+    found = cells([LLAMA, EXACT, LLAMA_EXACT, NONE, REPORTED])
+    assert list(found) == [
+        ("demo-llama:final", "none"),
+        ("demo-llama:final", "exact"),
+        ("demo-qwen:final", "none"),
+        ("demo-qwen:final", "exact"),
+        ("Qwen (reported)", "group-v3.8"),
     ]
+    qwen = found["demo-qwen:final", "exact"]
+    seconds = {run: DEMO_STORE.entry(run).row["wall_s"] / 64 for run in (NONE, EXACT, LLAMA_EXACT)}
+    assert qwen["seconds"] == seconds[EXACT] and qwen["speed"] == pytest.approx(seconds[NONE] / seconds[EXACT])
+    assert qwen["speed_low"] < qwen["speed"] < qwen["speed_high"] and qwen["speed_mark"] == "▲"
+    assert qwen["over_first"] == f"slower by {seconds[EXACT] / seconds[LLAMA_EXACT]:.2f}× than demo-llama:final"
+    assert found["Qwen (reported)", "group-v3.8"]["speed"] is None
+    assert "so no ratio: Qwen (reported)." in ask(DEMO_STORE, "compare_matrix", [NONE, REPORTED]).answer
 
 
-def test_a_table_of_models_has_figures_in_their_units_and_each_pair_in_one_small_chart() -> None:
-    table = rows("compare_models", [NONE, EXACT, LLAMA, LLAMA_EXACT], table="table")
-    cells = {(row["within"], row["figure"]): row for row in table if row["kind"] == "LP on over off"}
-    assert cells["demo-qwen:final", "usable (%)"]["of test"] == "45.3"
-    assert cells["demo-qwen:final", "wall time per sample (s)"]["comparison"].startswith("4.40× faster (")
-    units = {row["measure"]: row["unit"] for row in rows("compare_models", [NONE, EXACT, LLAMA, LLAMA_EXACT])}
-    assert units["usable"] == "share" and units["wall time per token"] == "ms"
+def test_usable_decides_the_tone_and_nothing_usable_is_never_better() -> None:
+    found = cells([NONE, EXACT, BLOCKED, GUARDED])
+    tones = {lp: row["tone"] for (_, lp), row in found.items()}
+    assert tones == {"none": "same", "exact": "same", "group-v2.1": "none", "guarded": "better"}
+    assert found["demo-qwen:final", "group-v2.1"]["usable_mark"] == "▼"
+    ends = wilson(29, 64)
+    exact = found["demo-qwen:final", "exact"]
+    assert (exact["usable"], exact["usable_low"], exact["usable_high"]) == (29 / 64, *ends)
+
+
+def test_a_run_that_nobody_judged_has_no_tone_and_the_worst_answer_is_the_one_that_opens(tmp_path: Path) -> None:
+    store = Store(Files(tmp_path))
+    write_run(store, "one", [sample_row(0), sample_row(1, **FAILED), sample_row(2, clean=False, bad_blocks=3)])
+    row = next(iter(cells(["one"], store).values()))
+    assert (row["tone"], row["usable"], row["speed"]) == ("", None, None)
+    assert row["worst"] == "run=one&sample=2"
+
+
+def test_checkpoints_of_a_model_are_lines_over_their_steps(tmp_path: Path) -> None:
+    store = Store(Files(tmp_path))
+    for step, seconds in (("900", 3.0), ("10", 1.0), ("200", 2.0)):
+        write_run(store, f"at-{step}", [sample_row(0)], lp="exact", model_alias="a", model_step=step, wall_s=seconds)
+    ids = [entry.id for entry in store.listing().entries]
+    points = [
+        (row["at"], row["value"])
+        for row in rows("compare_matrix", ids, store, "steps")
+        if row["figure"] == "s per sample"
+    ]
+    assert points == [(10.0, 1.0), (200.0, 2.0), (900.0, 3.0)]
+    assert not rows("compare_matrix", ids[:2], store, "steps")
 
 
 # --- time -------------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("key", ["compare_figures", "compare_speed", "compare_models", "compare_slowdown"])
+@pytest.mark.parametrize("key", ["compare_figures", "compare_speed", "compare_slowdown"])
 def test_speed_has_one_direction_in_every_card_and_table(key: str) -> None:
     """One card said 4.40x faster, the next one 0.227x."""
     for pair, words in (([NONE, EXACT], "4.40× faster"), ([EXACT, NONE], "slower by 4.40×")):
-        runs = [*pair, LLAMA] if key == "compare_models" else pair  # of one model it compares nothing
-        lines = "\n".join(answer_lines(question_of(key), ask(DEMO_STORE, key, runs)))
-        if key != "compare_models" or pair[0] == NONE:  # which compares an LP with none, never the other way round
-            assert words in lines
+        lines = "\n".join(answer_lines(question_of(key), ask(DEMO_STORE, key, pair)))
+        assert words in lines
         assert "0.227" not in lines.replace(" ", "")
 
 

@@ -1,0 +1,76 @@
+"""The table of LPs and models: a cell a run, with bars of one scale; a click opens what is behind a cell or a head."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from engine.figures.words import percent, seconds, speed
+from pages._shared.components.atom_picks import OnPick, show_pickable
+from pages._shared.components.atom_view import sendable
+from pages._shared.components.once import Component, source
+
+Row = Mapping[str, Any]
+
+
+def matrix(
+    rows: Sequence[Row], parts: Sequence[Row], models: Sequence[str], lps: Sequence[str], *, key: str, on_pick: OnPick
+) -> None:
+    """``rows`` and ``parts`` as of `compare_matrix`. ``on_pick`` gets the place of what was clicked: the models in
+    their order, behind them the LPs, behind these the rows."""
+    places = {(row["model"], row["lp"]): place for place, row in enumerate(rows, start=len(models) + len(lps))}
+    shares: dict[str, list[tuple[str, float]]] = {}
+    for part in parts:
+        shares.setdefault(part["run"], []).append((part["part"], part["share"]))
+    by_place = {(row["model"], row["lp"]): row for row in rows}
+    large = {
+        "label": "LPs and models",
+        "heads": [
+            {"words": sendable(model), "place": place, "title": f"Its runs side by side: {sendable(model)}"}
+            for place, model in enumerate(models)
+        ],
+        "rows": [
+            {
+                "head": {"words": sendable(lp), "place": place, "title": f"Models under {sendable(lp)} side by side"},
+                "cells": [
+                    _cell(by_place[model, lp], places[model, lp], shares) if (model, lp) in by_place else None
+                    for model in models
+                ],
+            }
+            for place, lp in enumerate(lps, start=len(models))
+        ],
+    }
+    show_pickable(_component, key, len(models) + len(lps) + len(rows), on_pick, {}, large)
+
+
+def _cell(row: Row, place: int, shares: Mapping[str, list[tuple[str, float]]]) -> dict[str, Any]:
+    ratio = row["speed"] and 1 / row["speed"]
+    faster = f"{speed(ratio)} {row['speed_mark']}" if ratio else ""
+    parts = shares.get(row["run"], [])
+    spent = ", ".join(f"{part} {percent(share)}" for part, share in parts)
+    title = f"Opens its worst molecule. Time: {spent}" if spent else "Opens its worst molecule."
+    usable = "not judged" if row["usable"] is None else f"{percent(row['usable'])} {row['usable_mark']}".strip()
+    return {
+        "place": place if row["worst"] else None,
+        "title": title if row["worst"] else "It has no samples to look into",
+        "tone": row["tone"],
+        "seconds": "time unknown" if row["seconds"] is None else seconds(row["seconds"]),
+        "faster": faster.strip(),
+        "bars": [
+            {"words": "usable", "figure": usable, "value": row["usable"], **_ends(row, "usable")},
+            {"words": "damaged", "figure": percent(row["damaged"]), "value": row["damaged"], **_ends(row, "damaged")},
+        ],
+        "parts": parts,
+    }
+
+
+def _ends(row: Row, name: str) -> dict[str, float | None]:
+    return {end: row[f"{name}_{end}"] for end in ("low", "high")}
+
+
+_component = Component(
+    "driftscope_matrix",
+    html=source("matrix.html"),
+    css=source("component_theme.css", "matrix.css"),
+    js=source("matrix.js"),
+)
