@@ -101,8 +101,12 @@ class LpRecord:
             problem = f"the LP {self.name} is for decimals, not for bins, which all have the same length"
             raise ConstraintError(problem, f"Use another one, such as {DEFAULT_LP}, or leave --bins out")
 
-    def placeholder_of(self, form: NumberFormat) -> str:
-        """The default one for such numbers: those of bins all have the same length."""
+    def placeholder_of(self, form: NumberFormat, chosen: str = "") -> str:
+        """Else the default one for such numbers: those of bins all have the same length."""
+        if chosen and not self.placeholder:
+            raise ConstraintError(f"the LP {self.name} has no placeholder", "Leave --placeholder out")
+        if chosen:
+            return chosen
         return usual_placeholder(form) if self.placeholder and isinstance(form, BinFormat) else self.placeholder
 
 

@@ -20,7 +20,7 @@ from engine.chem.geometry import failures_of_graph
 from engine.chem.guard import MoleculeGuard
 from engine.decode.diagnosis import close_ids
 from engine.decode.guarding import AnswerGuard
-from engine.decode.plan import BackendName, DecodeOptions, Plan, Request, requests_for
+from engine.decode.plan import BackendName, Context, DecodeOptions, Plan, Request, requests_for
 from engine.decode.samples import Guarding, Reader, Sample, ThrownTry
 from engine.decode.scoring import Stored, forced_closes, reader_of, score
 from engine.decode.shaped_rows import AnswerShape
@@ -63,12 +63,12 @@ class Generation:
         self, loaded: LoadedModel, molecules: Sequence[Molecule], plan: Plan, numbers: Sequence[int] | None = None
     ) -> None:
         began = time.perf_counter()
-        self.loaded, self.plan = loaded, replace(plan, backend=backend_for(loaded, plan.backend))
+        self.loaded, self.plan = loaded, settled(loaded, molecules, plan)
         self.descriptors = plan.descriptors_of(loaded.entry.descriptors)
         lp, cleanup = split_cleanup(plan.lp)
         self.lp = lp_record(lp).name
         self.form = plan.form or loaded.entry.numbers
-        self.placeholder = plan.placeholder or self._placeholder(molecules)
+        self.placeholder = self.plan.placeholder
         before = count_conformers(plan.examples)
         parameters = LpParameters(self.placeholder, self.form, plan.equal_work, plan.conformers, before)
         self.constraint = build_constraint(self.lp, loaded.tokenizer, loaded.vocab_rows, parameters)
@@ -94,14 +94,10 @@ class Generation:
             self.requests = requests_for(
                 molecules,
                 self.constraint,
-                self.loaded.tokenizer,
-                positions=self.loaded.positions,
+                context_of(self.loaded, self.plan),
                 generations=self.plan.generations,
                 limits=limits,
                 numbers=self.numbers,
-                begin=self.loaded.begin_ids if self.plan.bos else (),
-                examples=self.plan.examples,
-                must_fit=self.plan.conformers > 1 and self.plan.is_whole and self.plan.limit is None,
             )
             self.counters = Counters()
             self._note_examples()
@@ -253,20 +249,29 @@ class Generation:
             block: CloseMass(diagnoses[index].closing, diagnoses[index].going_on) for block, index in closes.items()
         }
 
-    def _placeholder(self, molecules: Sequence[Molecule]) -> str:
-        """The LP's own, or for the adaptive one that which fits reference conformers of these molecules."""
-        record = lp_record(self.lp)
-        if not record.needs_coordinates or isinstance(self.form, BinFormat):
-            return record.placeholder_of(self.form)
-        some = molecules[:FITTED_MOLECULES]
-        texts = [text for molecule in some for text in reference_texts(molecule, self.form)]
-        return fit_placeholder(texts, self.loaded.tokenizer).placeholder
-
     def _equal_limits(self) -> list[int]:
         """The tokens that the default LP takes for each molecule, with the same sampling and seed."""
         plan = replace(self.plan, lp=DEFAULT_LP, placeholder="", backend="auto", generations=1, equal_work=False)
         exact = Generation(self.loaded, self.molecules, replace(plan, diagnostics=False), self.numbers)
         return [sample.tokens for sample in exact.run()]
+
+
+def settled(loaded: LoadedModel, molecules: Sequence[Molecule], plan: Plan) -> Plan:
+    """With the backend and the placeholder that a call of these molecules has: the LP's own, or for the adaptive one
+    that which fits their reference conformers. An error where the LP cannot write such numbers."""
+    record, form = lp_record(split_cleanup(plan.lp)[0]), plan.form or loaded.entry.numbers
+    record.check_form(form)
+    placeholder = record.placeholder_of(form, plan.placeholder)
+    if record.needs_coordinates and not plan.placeholder and not isinstance(form, BinFormat):
+        texts = [text for molecule in molecules[:FITTED_MOLECULES] for text in reference_texts(molecule, form)]
+        placeholder = fit_placeholder(texts, loaded.tokenizer).placeholder
+    return replace(plan, backend=backend_for(loaded, plan.backend), placeholder=placeholder)
+
+
+def context_of(loaded: LoadedModel, plan: Plan) -> Context:
+    begin = loaded.begin_ids if plan.bos else ()
+    must_fit = plan.conformers > 1 and plan.is_whole and plan.limit is None
+    return Context(loaded.tokenizer, loaded.positions, begin, plan.examples, must_fit)
 
 
 def backend_for(loaded: LoadedModel, wanted: BackendName) -> BackendName:

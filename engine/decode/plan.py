@@ -186,48 +186,59 @@ def default_limit(heavy_atoms: int) -> int:
     return TOKENS_AROUND + TOKENS_AN_ATOM * heavy_atoms
 
 
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What prompts begin with, and how long prompt and answer may be together."""
+
+    tokenizer: TextTokenizer
+    positions: int  # of the model
+    begin: Sequence[int] = ()
+    examples: str = ""
+    must_fit: bool = False  # an answer up to its limit; else the limit is cut
+
+    def prompt(self, molecule: Molecule, limit: int) -> tuple[int, ...]:
+        """Its tokens; an error where the context has no room for it."""
+        from engine.chem.enriched import prompt_of  # here: rdkit is slow to import, and who only plans needs none
+
+        prompt = (*self.begin, *self.tokenizer.encode(self.examples + prompt_of(molecule.smiles)))
+        if len(prompt) >= self.positions:
+            raise ConstraintError(
+                f"the prompt of {shown(molecule.smiles)} has {len(prompt):,} tokens, the model's context "
+                f"{self.positions:,}",
+                "Leave this molecule out, or take a model with a longer context",
+            )
+        if self.must_fit and limit > self.positions - len(prompt):
+            raise ConstraintError(
+                f"the conformers of {shown(molecule.smiles)} may take {limit:,} tokens behind a prompt of "
+                f"{len(prompt):,}, the model's context is {self.positions:,}",
+                "Ask for fewer conformers or examples, or set --max-new-tokens",
+            )
+        return prompt
+
+
 def requests_for(
     molecules: Sequence[Molecule],
     constraint: Constraint,
-    tokenizer: TextTokenizer,
+    context: Context,
     *,
-    positions: int,
     generations: int = 1,
     limits: Sequence[int] | None = None,
     numbers: Sequence[int] | None = None,
-    begin: Sequence[int] = (),
-    examples: str = "",
-    must_fit: bool = False,
 ) -> list[Request]:
-    """``generations`` requests a molecule, one molecule after the other; ``positions`` is the model's context.
+    """``generations`` requests a molecule, one molecule after the other.
 
-    Prompts begin with ``begin`` and ``examples``. A limit that the context has no room for is cut, or an error where it
-    ``must_fit``. ``numbers`` are the molecules' indices in a longer list, which name their samples and
-    key their draws. The same ``Molecule`` may be in the list many times, and is compiled once.
+    ``numbers`` are the molecules' indices in a longer list, which name their samples and key their draws. The same
+    ``Molecule`` may be in the list many times, and is compiled once.
     """
-    from engine.chem.enriched import prompt_of  # here: rdkit is slow to import, and who only plans needs none
-
     requests = []
     compiled: dict[int, tuple[tuple[int, ...], Program]] = {}  # by identity
     for index, molecule in enumerate(molecules):
         number = index if numbers is None else numbers[index]
-        if id(molecule) not in compiled:
-            written = (*begin, *tokenizer.encode(examples + prompt_of(molecule.smiles)))
-            compiled[id(molecule)] = written, constraint.compile(molecule)
-        prompt, program = compiled[id(molecule)]
-        if len(prompt) >= positions:
-            raise ConstraintError(
-                f"the prompt of {shown(molecule.smiles)} has {len(prompt):,} tokens, the model's context {positions:,}",
-                "Leave this molecule out, or take a model with a longer context",
-            )
         limit = default_limit(molecule.heavy_atoms) if limits is None else limits[index]
-        if must_fit and limit > positions - len(prompt):
-            raise ConstraintError(
-                f"the conformers of {shown(molecule.smiles)} may take {limit:,} tokens behind a prompt of "
-                f"{len(prompt):,}, the model's context is {positions:,}",
-                "Ask for fewer conformers or examples, or set --max-new-tokens",
-            )
-        limit = min(limit, positions - len(prompt))
+        if id(molecule) not in compiled:
+            compiled[id(molecule)] = context.prompt(molecule, limit), constraint.compile(molecule)
+        prompt, program = compiled[id(molecule)]
+        limit = min(limit, context.positions - len(prompt))
         requests += [
             Request(number * generations + generation, number | generation << _GENERATION, prompt, program, limit)
             for generation in range(generations)

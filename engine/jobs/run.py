@@ -28,7 +28,7 @@ from engine.chem.molecule_files import MoleculeList, heavy_atoms_of, smiles_of
 from engine.chem.rmsd import least_rmsd
 from engine.chem.smiles import parse_written
 from engine.decode.diagnosis import close_ids
-from engine.decode.generation import FITTED_MOLECULES, Generation
+from engine.decode.generation import FITTED_MOLECULES, Generation, context_of, settled
 from engine.decode.samples import Sample
 from engine.decode.scoring import Scored, reader_of, score
 from engine.decode.steps import Event, StepObserver, Stop, Tap
@@ -82,9 +82,9 @@ def begin(
     plan = plan.grouped(len(molecules), parts, on_gpu=loaded.device.type != "cpu" if on_gpu is None else on_gpu)
     smiles = smiles_of(molecules)
     each = list(dict.fromkeys(smiles))  # one may be asked for many times
-    fitted = list(map(parse_written, [*each[:FITTED_MOLECULES], max(each, key=len)]))  # the longest may not fit
-    first = Generation(loaded, fitted, replace(plan.plan, equal_work=False))  # equal work would generate samples
-    plan = replace(plan, plan=replace(plan.plan, placeholder=first.placeholder, backend=first.plan.backend))
+    fitted, longest = list(map(parse_written, each[:FITTED_MOLECULES])), parse_written(max(each, key=len))
+    plan = replace(plan, plan=settled(loaded, fitted, plan.plan))
+    context_of(loaded, plan.plan).prompt(longest, plan.plan.limit_of(longest.heavy_atoms))  # the longest may not fit
     sweep(files, RUN)
     run_id = new_run_id(loaded.entry.name, plan.plan.lp)
     row = _first_row(run_id, loaded, len(each), len(molecules), plan)

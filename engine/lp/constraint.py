@@ -68,11 +68,9 @@ def build_constraint(
 ) -> Constraint:
     """The constraint for a model with this tokenizer and so many rows."""
     record, chosen = lp_record(name), parameters or LpParameters()
-    if chosen.placeholder and not record.placeholder:
-        raise ConstraintError(f"the LP {record.name} has no placeholder", "Leave --placeholder out")
     record.check_form(chosen.form)
     if chosen.conformers > 1 and not record.several:
         raise one_conformer_only(record)
     build: Callable[..., Constraint] = import_module(record.module).build
-    chosen = replace(chosen, placeholder=chosen.placeholder or record.placeholder_of(chosen.form))
+    chosen = replace(chosen, placeholder=record.placeholder_of(chosen.form, chosen.placeholder))
     return build(record.name, tokenizer, vocab_rows, chosen)

@@ -33,7 +33,7 @@ from engine.chem.smiles import parse_smiles
 from engine.decode.body import LiveHead
 from engine.decode.fast import FastBackend
 from engine.decode.hf import HfBackend
-from engine.decode.plan import Request, default_limit, requests_for
+from engine.decode.plan import Context, Request, default_limit, requests_for
 from engine.decode.steps import Counters
 from engine.lp.constraint import Constraint, LpParameters, build_constraint
 from engine.lp.driver import State
@@ -79,7 +79,7 @@ class Desk:
         loaded = self.loaded
         constraint = self.constraint("none" if side.backend == "peer" else side.lp)
         molecules = self.molecules[: len(limits)]
-        requests = requests_for(molecules, constraint, loaded.tokenizer, positions=loaded.positions, limits=limits)
+        requests = requests_for(molecules, constraint, Context(loaded.tokenizer, loaded.positions), limits=limits)
         if side.backend == "peer":
             return self._peer(side, batch, requests), 0.0
         with timed_head() as head:

@@ -26,7 +26,7 @@ from engine.chem.smiles import parse_smiles
 from engine.decode.body import Body
 from engine.decode.fast import FastBackend
 from engine.decode.hf import HfBackend
-from engine.decode.plan import DecodeOptions, Request, Sampling, requests_for
+from engine.decode.plan import Context, DecodeOptions, Request, Sampling, requests_for
 from engine.decode.sampling import draw, uniform
 from engine.decode.steps import Back, Counters, Diagnosis, Event, Stop
 from engine.lp.constraint import Constraint, HasAutomaton, LpParameters, build_constraint
@@ -142,7 +142,7 @@ def requests_of(
 ) -> list[Request]:
     limits = None if limit is None else [limit] * len(smiles)
     molecules = [parse_smiles(text) for text in smiles]
-    return requests_for(molecules, constraint, tokenizer, positions=4096, generations=generations, limits=limits)
+    return requests_for(molecules, constraint, Context(tokenizer, 4096), generations=generations, limits=limits)
 
 
 # --- backends ---------------------------------------------------------------------------------------------------------

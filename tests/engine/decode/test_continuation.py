@@ -15,7 +15,7 @@ from engine.chem.smiles import parse_smiles
 from engine.decode.body import Body
 from engine.decode.continuation import Continuation, Cut, continue_blocks, cuts_of
 from engine.decode.fast import FastBackend
-from engine.decode.plan import requests_for
+from engine.decode.plan import Context, requests_for
 from engine.decode.scoring import Stored
 from engine.lp.constraint import Constraint
 from engine.lp.exact import ExactConstraint
@@ -72,7 +72,7 @@ def greedy_blocks(name: str) -> tuple[tuple[Cut, range], ...]:
     """All blocks of greedy answers under the exact LP: the whole answer, and where in it a block's inside is."""
     at, blocks = desk(name), []
     backend = backend_of("fast", small_model(name), at.exact, at.tokenizer)
-    requests = requests_for(MOLECULES, at.exact, at.tokenizer, positions=4096)
+    requests = requests_for(MOLECULES, at.exact, Context(at.tokenizer, 4096))
     answers = collected(events_of(backend, requests, GREEDY))
     for molecule, request in zip(MOLECULES, requests, strict=True):
         ids = tuple(answers[request.sample].ids)

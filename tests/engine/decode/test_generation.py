@@ -19,7 +19,7 @@ from engine.chem.molecule_sets import load_run_set
 from engine.chem.smiles import parse_smiles
 from engine.decode.body import Body
 from engine.decode.generation import Generation
-from engine.decode.plan import Plan, Sampling, preset, requests_for
+from engine.decode.plan import Context, Plan, Sampling, preset, requests_for
 from engine.decode.samples import Reader
 from engine.decode.steps import Step, Stop
 from engine.errors import ConstraintError, ModelError
@@ -124,8 +124,8 @@ def test_plans_that_cannot_be() -> None:
 def test_a_prompt_beyond_the_context_is_named() -> None:
     tokenizer, constraint = made("exact")
     with pytest.raises(ConstraintError, match=r"the prompt of 'CC=O' has 5 tokens, the model's context 5"):
-        requests_for([MOLECULES[1], MOLECULES[0]], constraint, tokenizer, positions=5)
-    (request,) = requests_for([MOLECULES[0]], constraint, tokenizer, positions=20)
+        requests_for([MOLECULES[1], MOLECULES[0]], constraint, Context(tokenizer, 5))
+    (request,) = requests_for([MOLECULES[0]], constraint, Context(tokenizer, 20))
     assert request.limit == 15, "prompt and answer fit the context"
 
 
