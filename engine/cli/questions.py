@@ -88,7 +88,9 @@ def ask_question(
     io: cli.Io,
     ctx: typer.Context,
     key: str | None = cli.words(None, "QUESTION", "`ask` alone lists them"),
-    ids: list[str] | None = cli.words(None, "ID", "of runs, traces, logs or models, the control first"),
+    ids: list[str] | None = cli.words(
+        None, "ID", "of runs, traces, logs, models, samples (RUN/NUMBER); the control first"
+    ),
     is_csv: bool = cli.option(False, "the main table as CSV", "--csv"),
 ) -> int:
     """a question of the pages, answered here; `ask QUESTION --help` has what it says and its options"""

@@ -9,14 +9,17 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, Literal
 
 from engine.chem.enriched import numbers_taken, why_not_taken
-from engine.figures.words import fixed, listed, percent
-from engine.inspection.faults import faults
-from engine.inspection.sample import BlockEstimate
+from engine.figures.words import capitalised, fixed, listed, percent
+from engine.inspection.faults import faults, wrong_places
+from engine.inspection.runs import number_format
+from engine.inspection.sample import BlockEstimate, Inspected
+from engine.inspection.struck import struck_of
+from engine.inspection.tries import checks_by_block, redrawn_words
 from engine.records import NumberFormat
 from engine.text.align import AlignedToken, Alignment
 from engine.text.blocks import CUT_KINDS, READ_FORMAT, missing_axes
@@ -29,6 +32,8 @@ UNLIKELY, WANTED = 0.01, 0.5
 """Shares of the model's probability: below the first it did not want a token, above the second it did."""
 NEXT_TO_NONE = 0.01
 """Å."""
+RARE = 0.01
+"""A token's probability below which it is marked."""
 NOT_NUMBERS: Mapping[str, str] = {
     "letters": "it has letters",
     "punctuation": "it has marks that are no part of a number",
@@ -67,6 +72,116 @@ class AtomRow:
     def is_quiet(self) -> bool:
         """Damage that moves its atom by next to nothing."""
         return self.off_ang is not None and self.off_ang < NEXT_TO_NONE
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRow:
+    """A token as written over the template's, pieces as they are. ``marks``, a letter each: forced, junk, cut, blocked
+    (the LP forbade what the model wanted), shifted against the template, rare for the model, nothing written, lost:
+    behind it no right place is left, x: likely ones were struck here."""
+
+    column: int  # of the alignment
+    pos: int | None  # None where nothing is written
+    piece: str
+    template: str | None  # None where the template has nothing
+    token_id: int | None
+    marks: str
+    rule: str  # of the LP, by which it was forced
+    lost: str  # how its atom lost its place with it
+    struck: str  # what may not come here, and why
+    p_raw: float | None
+    p_lp: float | None
+    likely: Sequence[Row] = field(default=())  # the first of ``top_k``, with pieces
+
+
+def rows_of_sample(seen: Inspected, steps: Mapping[int, Row], estimates: Mapping[int, BlockEstimate]) -> list[AtomRow]:
+    """``steps`` and ``estimates`` are the sample's own, or those by another model."""
+    tried = checks_by_block((thrown.blocks, thrown.check) for thrown in seen.tries)
+    return atom_rows(
+        seen.alignment,
+        seen.molecule.elements,
+        seen.blocks,
+        steps,
+        estimates,
+        lost_places(seen, wrong_places(seen.sample)),
+        {block: redrawn_words(checks) for block, checks in tried.items()},
+        form=number_format(seen.run),
+        only=seen.number if len(seen.shapes) > 1 else 0,
+    )
+
+
+def tokens_of_sample(
+    seen: Inspected, steps: Mapping[int, Row], struck: Mapping[int, str] | None = None
+) -> list[TokenRow]:
+    """``struck``: by position, where it is known of all tokens; else of kept steps alone."""
+    struck = struck_of(seen, seen.steps) if struck is None else struck
+    return token_rows(seen.alignment, steps, lost_tokens(seen), struck)
+
+
+def lost_places(inspection: Inspected, wrong: Mapping[tuple[int, int], str]) -> dict[tuple[int, int], str]:
+    """What is wrong with atoms, by conformer and atom, and with which token each lost its place."""
+    words = dict(wrong)
+    for mark in inspection.lost:
+        atom = inspection.blocks[mark.block]["atom"] if mark.block < len(inspection.blocks) else None
+        key = mark.conformer, mark.atom if atom is None else atom
+        words[key] = ". ".join(filter(None, (words.get(key), capitalised(mark.sentence))))
+    return words
+
+
+def lost_tokens(inspection: Inspected) -> dict[int | None, str]:
+    """By position of the tokens that are shown; nothing where the marks count others."""
+    shown = "written" if inspection.sample["token_ids"] else "retokenised"
+    marks = [mark for mark in inspection.lost if mark.by == shown and not mark.is_before]
+    return {mark.token: capitalised(mark.sentence) for mark in marks}
+
+
+def token_rows(
+    alignment: Alignment | None,
+    steps: Mapping[int, Row] = {},
+    lost: Mapping[int | None, str] = {},
+    struck: Mapping[int, str] = {},
+) -> list[TokenRow]:
+    """One for each column. By position, ``lost``: how a token lost its atom's place; ``struck``: what may not come."""
+    columns = enumerate(() if alignment is None else alignment.rows)
+    return [_token(column, token, steps, lost, struck) for column, token in columns]
+
+
+def _token(
+    column: int,
+    token: AlignedToken,
+    steps: Mapping[int, Row],
+    lost: Mapping[int | None, str],
+    struck: Mapping[int, str],
+) -> TokenRow:
+    pos = -1 if token.pos is None else token.pos
+    step = steps.get(pos) or {}
+    likely: Sequence[Row] = step.get("top_k") or ()
+    p_raw = step.get("p_raw")
+    marks = {
+        "f": token.forced,
+        "j": token.mark == "junk",
+        "c": token.mark == "cut",
+        "b": bool(likely) and not likely[0]["allowed"] and not token.forced,
+        "s": not token.forced and any((mark in token.piece) != (mark in token.template_piece) for mark in ".,"),
+        "r": p_raw is not None and p_raw < RARE,
+        "n": token.pos is None,
+        "l": token.pos in lost,
+        "x": bool(struck.get(pos)),
+    }
+    return TokenRow(
+        column,
+        token.pos,
+        "" if token.pos is None else token.piece,
+        None if token.template_pos is None else token.template_piece,
+        token.token_id,
+        "".join(mark for mark, is_so in marks.items() if is_so),
+        step.get("rule") or "",
+        lost.get(token.pos, ""),
+        struck.get(pos, ""),
+        p_raw,
+        step.get("p_lp"),
+        likely,
+    )
 
 
 def atom_rows(

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from engine.chem.verdict import NOT_JUDGED, check_words, is_stereo_judged
+from engine.chem.verdict import LOADED, NOT_JUDGED, check_words, is_stereo_judged
 from engine.figures.words import listed
 from engine.text.blocks import CUT_KINDS, JUNK_KINDS, SOUND
 
@@ -133,3 +133,30 @@ def _bad_words(blocks: Sequence[Row]) -> str:
     return ", ".join(
         f"{count}{'' if index else f' of {len(blocks)} blocks'} {phrase}" for index, (count, phrase) in enumerate(named)
     )
+
+
+def sample_words(sample: Row, blocks: Sequence[Row]) -> str:
+    """The verdict on text and molecule, what is wrong first. Where the text cannot be read in 3D, `check_line` says
+    so, with the place."""
+    of_text = verdict(sample, blocks)
+    molecule = "" if is_unread(sample) else molecule_words(sample)
+    in_3d = f"In 3D: {molecule}." if molecule else ""
+    parts = [in_3d, of_text] if sample["clean"] and not sample["usable"] else [of_text, in_3d]
+    return " ".join(filter(None, parts))
+
+
+def is_unread(sample: Row) -> bool:
+    """Whether it was not judged because the strict reader refuses its text."""
+    return any(failed["check"] == LOADED for failed in sample["failed"] or ())
+
+
+def check_line(failed: Row) -> str:
+    """A failed check; where there is no whole conformer, whose reader stops at the place that is named."""
+    if failed["check"] != LOADED:
+        return failed_words(failed)
+    location = location_of(failed["detail"]).partition(" in '<")[0]  # the block's text is in the strip
+    return failed_words({**failed, "check": "not judged in 3D", "detail": f"the strict reader stops at {location}"})
+
+
+def location_of(error: str) -> str:
+    return error.replace("enriched text, ", "", 1)  # before it there may be the conformer

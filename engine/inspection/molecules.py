@@ -10,9 +10,10 @@ in the middle of its numbers. ``missing_z`` alone is neither: the model itself e
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +23,9 @@ from engine.chem.enriched import misread_ang
 from engine.chem.verdict import GRAPH
 from engine.inspection.axes import AXES, axis_drifts
 from engine.inspection.memo import computed_once
-from engine.inspection.runs import RunFacts, number_format, runs_with_samples
+from engine.inspection.runs import facts_of, number_format
+from engine.store.entries import Entry
+from engine.store.schema import SAMPLES
 from engine.store.store import Store
 from engine.store.views import WALL_PART_S
 from engine.text.blocks import SOUND, displacement_ang
@@ -51,6 +54,8 @@ JUDGED: dict[str, Any] = {
 
 By = Literal["run", "tokenizer", "lp", "element", "axis"]
 BYS: tuple[By, ...] = get_args(By)
+CUT_BAR = "cut"
+"""The bar of cut blocks, which are in no other since their drift is unknown."""
 UNKNOWN = "unknown"  # the group of blocks of an unknown tokenizer, LP or element
 
 GROUPS: dict[By, str] = {
@@ -68,6 +73,12 @@ class DriftBin:
     by: By
     group: str
     drift: int
+
+    @classmethod
+    def read(cls, text: str) -> DriftBin | None:
+        """Of ``lp~exact~-1``, in which a group may have the mark, too; None where it names no bar."""
+        match = re.fullmatch(rf"({'|'.join(BYS)})~(.*)~(-?\d{{1,9}})", text, re.ASCII | re.DOTALL)
+        return None if match is None else cls(cast(By, match[1]), match[2], int(match[3]))
 
 
 _BLOCKS = """
@@ -121,7 +132,7 @@ def sample_table(
     run_ids: Sequence[str],
     show: str = "",
     smiles: str = "",
-    bin: DriftBin | None = None,
+    bar: str = "",
     *,
     is_worst_first: bool = False,
 ) -> pa.Table:
@@ -133,28 +144,30 @@ def sample_table(
     blocks where known, ``drift`` the sum over its blocks with ``drift_min`` and ``drift_max``, ``drifts`` one a block
     in their order and null where not known. Unless the worst come first, the order is that of the runs given, then of
     their samples. ``show`` is of ``SHOWS`` or ``JUDGED``, or all; ``smiles`` a part of the SMILES as it is written, so
-    ``c`` is not ``C``; of ``bin`` are the samples with a block of this drift.
+    ``c`` is not ``C``; of ``bar`` are the samples with a block in this bar of the histogram.
     """
-    runs = {run.run_id: run for run in runs_with_samples(store)}
-    chosen = [runs[run_id] for run_id in dict.fromkeys(run_ids) if run_id in runs]
+    entries = {entry.id: entry for entry in store.listing().entries if SAMPLES.name in entry.parts}
+    chosen = [entries[run_id] for run_id in dict.fromkeys(run_ids) if run_id in entries]
     table = _whole_table(store, *chosen).filter((SHOWS | JUDGED).get(show, pc.scalar(True)))
     if smiles:
         table = table.filter(pc.match_substring(table["smiles"], smiles))
-    if bin is not None:
+    if bar == CUT_BAR:
+        table = table.filter(pc.greater(table["cut_blocks"], 0))
+    elif (bin := DriftBin.read(bar)) is not None:
         inside = members(store, chosen, bin)
         table = table.filter(pa.array([key in inside for key in _keys(table)], pa.bool_()))
     return _worst_first(table) if is_worst_first else table
 
 
-def members(store: Store, runs: Sequence[RunFacts], bin: DriftBin) -> set[tuple[str, int]]:
+def members(store: Store, runs: Sequence[Entry], bin: DriftBin) -> set[tuple[str, int]]:
     """The samples, by run, that have a block, or a coordinate, of this bar."""
     if bin.by == "axis":
-        drifts = [(run.run_id, axis_drifts(store, run)) for run in runs if bin.group in AXES]
+        drifts = [(run.id, axis_drifts(store, facts_of(run))) for run in runs if bin.group in AXES]
         matches = ((run_id, of_run.filter(pc.field(bin.group) == bin.drift)["sample_id"]) for run_id, of_run in drifts)
         return {(run_id, sample) for run_id, samples in matches for sample in samples.to_pylist()}
     sql = f"""SELECT DISTINCT blocks.run_id, sample_id FROM blocks JOIN runs USING (run_id)
         WHERE list_contains($runs, blocks.run_id) AND {GROUPS[bin.by]} = $group AND drift = $drift"""
-    parameters = {"runs": [run.run_id for run in runs], "group": bin.group, "drift": bin.drift}
+    parameters = {"runs": [run.id for run in runs], "group": bin.group, "drift": bin.drift}
     return set(_keys(store.table(sql, parameters)))
 
 
@@ -163,9 +176,9 @@ def _keys(table: pa.Table) -> Iterator[tuple[str, int]]:
 
 
 @computed_once(MOST_KEPT)
-def _whole_table(store: Store, *runs: RunFacts) -> pa.Table:
-    ids = [run.run_id for run in runs]
-    forms = {run.run_id: number_format(run) for run in runs}
+def _whole_table(store: Store, *runs: Entry) -> pa.Table:
+    ids = [run.id for run in runs]
+    forms = {run.id: number_format(facts_of(run)) for run in runs}
     lost: dict[tuple[str, int], float] = {}  # angstrom by run and sample
     for row in store.table(_LOST, {"runs": ids, "sound": sorted(SOUND)}, of=ids).to_pylist():
         misread = misread_ang(row["text"], (row["x"], row["y"], row["z"]), forms[row["run_id"]])

@@ -114,6 +114,14 @@ class Inspected:
         """The same sample with another of its conformers in view; the first where it has none of this number."""
         return replace(self, number=number if 1 <= number <= len(self.shapes) else 1)
 
+    @property
+    def first_faulty(self) -> int:
+        """The first conformer that is not clean, or else not usable; the first where all are."""
+        for name in ("clean_each", "usable_each"):
+            if False in (self.sample[name] or ()):
+                return int(self.sample[name].index(False)) + 1
+        return 1
+
 
 def inspect_sample(store: Store, run_id: str, sample_id: int) -> Inspected:
     """The sample of a run, which is named by its id or by any part that no other run has."""

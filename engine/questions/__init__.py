@@ -6,7 +6,7 @@ the page draws it as a card, ``python -m engine ask`` prints it, and both give t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from typing import Any, cast
@@ -16,7 +16,7 @@ from engine.errors import DriftscopeError, nearest, shown
 from engine.figures.words import counted, listed
 from engine.inspection.memo import Memo
 from engine.models.registry import load_registry
-from engine.questions.question import Answered, Kind, NeedsTexts, Option, Question, with_note
+from engine.questions.question import Answered, Kind, NeedsTexts, Option, Question, SampleOf, with_note
 from engine.store.entries import Entry, entry_names, is_profiled, model_name
 from engine.store.schema import LOGIT_LOG, RUN, TRACE
 from engine.store.store import Store
@@ -39,7 +39,7 @@ PAGES: Mapping[str, Mapping[tuple[str, str], Sequence[str]]] = {
     },
     "tokenizer_lab": {("The reports' figures", ""): ["tokenizer_lab_reports"]},
     "drift": {
-        ("Molecules", ""): ["drift_histogram", "drift_damage"],
+        ("Molecules", ""): ["drift_molecules", "drift_atoms", "drift_histogram", "drift_damage"],
         ("Junk lexicon", ""): ["drift_lexicon"],
         ("What the LP did", ""): ["drift_lp", "drift_lp_cost"],
     },
@@ -53,6 +53,7 @@ PAGES: Mapping[str, Mapping[tuple[str, str], Sequence[str]]] = {
 }
 KEYS = [key for views in PAGES.values() for keys in views.values() for key in keys]
 KINDS = {"run": RUN, "trace": TRACE, "log": LOGIT_LOG}
+MOST_DIGITS = 10  # of the number of a sample
 _answers: Memo[Answered] = Memo(96)
 
 
@@ -76,21 +77,28 @@ def ask(store: Store, key: str, ids: Sequence[str], chosen: Mapping[str, Any] | 
         expected = counted(most, question.OF.kind)
         expected = expected if least == most else f"{least} to {expected}"
         raise QuestionError(f"{question.TITLE!r} is asked of {expected}, not {count}", "")
-    all_names = run_names(entries) if question.OF.kind == "run" else entry_names(entries)
-    note = ""
+    asked, note = entries, ""
     if getattr(question, "NEEDS_TEXTS", False):
         entries, pools = with_texts(question, entries)
-        note = f"Left out, without texts: {listed([all_names[pool.id] for pool in pools])}." if pools else ""
+        names = names_of("run", asked) if pools else {}
+        note = f"Left out, without texts: {listed([names[pool.id] for pool in pools])}." if pools else ""
     options = options_of(question, store, entries, chosen or {})
-    # An entry's files never change, but its owner may rename it.
-    entry_keys = tuple((entry.files.where, entry.key, hash(repr(entry.row))) for entry in entries)
+    entry_keys = tuple(map(key_of, entries))
     depends = getattr(question, "depends", lambda *_: None)(store, entries, options)
 
     def make() -> Answered:
         tables = question.tables(store, entries, options)
-        return Answered(with_note(question.answer(tables, options), note), tables, options, all_names)
+        names = names_of(question.OF.kind, asked)  # last: a table needs none of them
+        return Answered(with_note(question.answer(tables, options), note), tables, options, names)
 
     return _answers.of((key, entry_keys, tuple(sorted(options.items(), key=lambda pair: pair[0])), depends, note), make)
+
+
+def names_of(kind: Kind, entries: Sequence[Any]) -> dict[str, str]:
+    """Of entries, by id; samples and texts have none."""
+    if kind in ("sample", "text"):
+        return {}
+    return run_names(entries) if kind == "run" else entry_names(entries)
 
 
 def with_texts(question: Question, entries: Sequence[Entry]) -> tuple[list[Entry], list[Entry]]:
@@ -104,11 +112,32 @@ def with_texts(question: Question, entries: Sequence[Entry]) -> tuple[list[Entry
     return texts, pools
 
 
-def entries_of(store: Store, kind: Kind, ids: Sequence[str]) -> list[Entry]:
-    """Each once, in their order; the first is the control. Of a model its measured runs, the newest first."""
+def key_of(subject: Entry | SampleOf | str) -> Hashable:
+    """An entry's files never change, but its owner may rename it."""
+    if isinstance(subject, str):
+        return subject
+    if isinstance(subject, SampleOf):
+        return key_of(subject.entry), subject.sample_id
+    return subject.files.where, subject.key, hash(repr(subject.row))
+
+
+def entries_of(store: Store, kind: Kind, ids: Sequence[str]) -> list[Any]:
+    """Each once, in their order; the first is the control. Of a model its measured runs, the newest first; a sample is
+    named ``RUN/SAMPLE``; a text is itself."""
+    if kind == "text":
+        return list(dict.fromkeys(ids))
+    if kind == "sample":
+        return [sample_of(store, id_) for id_ in ids]
     if kind == "model":
         return list({entry.id: entry for id_ in ids for entry in runs_of_model(store, id_)}.values())
     return list({entry.id: entry for entry in (store.entry(id_, KINDS[kind]) for id_ in ids)}.values())
+
+
+def sample_of(store: Store, name: str) -> SampleOf:
+    run_id, _, sample = name.rpartition("/")
+    if not run_id or not (sample.isascii() and sample.isdecimal() and len(sample) < MOST_DIGITS):
+        raise QuestionError(f"{shown(name)} names no sample", "Give RUN/SAMPLE, such as the id of a run and /0")
+    return SampleOf(store.entry(run_id, RUN), int(sample))
 
 
 def models_of(entries: Iterable[Entry]) -> dict[str, list[Entry]]:

@@ -35,11 +35,20 @@ class NeedsTexts(DriftscopeError):  # noqa: N818 - as the other one
 
 @dataclass(frozen=True, slots=True)
 class Of:
-    """What a question is asked of. The first entry is the control where there may be more than one."""
+    """What a question is asked of. The first entry is the control where there may be more than one. A question of
+    samples gets `SampleOf`s in place of entries, one of texts the texts themselves."""
 
     kind: Kind
     least: int = 1
     most: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SampleOf:
+    """One sample of a run, as ``RUN/SAMPLE`` names it."""
+
+    entry: Entry
+    sample_id: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,30 +13,28 @@ import streamlit as st
 from rdkit.Chem import Mol
 
 from engine.chem.drawing import draw_svg
-from engine.chem.verdict import LOADED, strain_words
+from engine.chem.verdict import strain_words
 from engine.errors import DriftscopeError
-from engine.figures.words import angstrom, capitalised, counted, percent, signed
-from engine.inspection.atoms import AtomRow, atom_rows, worst_first
+from engine.figures.words import angstrom, counted, percent, signed
 from engine.inspection.conformers import GroupShape
 from engine.inspection.faults import (
     Fault,
     atom_faults,
+    check_line,
     failed_conformer,
-    failed_words,
     faults,
-    molecule_words,
-    verdict,
-    wrong_places,
+    is_unread,
+    location_of,
+    sample_words,
 )
-from engine.inspection.runs import number_format, runs_with_samples
+from engine.inspection.runs import runs_with_samples
 from engine.inspection.sample import BlockEstimate, Inspected
-from engine.inspection.struck import struck_of
-from engine.inspection.tries import checks_by_block, redrawn_words
+from engine.questions.drift_atoms import AS_WRITTEN, WORST, atom_tables
 from engine.store.store import Store
 from pages._drift import files, scoring, state
 from pages._drift.state import spot_of
 from pages._shared.choices import by_name, one_of
-from pages._shared.components.atom_view import atom_view, view_rows
+from pages._shared.components.atom_view import atom_view, view_of
 from pages._shared.components.molecule2d import molecule2d
 from pages._shared.components.view3d import view3d
 from pages._shared.errors import error_markdown, escaped
@@ -67,7 +65,6 @@ SHAPED_HELP = (
     "Dead end: no token was left, so the text went back to an earlier block, or stayed wrong after all tries."
 )
 ATOMS, DRAWING, SHAPE = "drift_atoms", "drift_drawing", "drift_shape"
-ORDERS = ["Worst first", "Order of the text"]
 Faulty = tuple[int, Fault, str]
 Blocks = Mapping[int, Mapping[str, Any]]
 
@@ -81,36 +78,10 @@ def show(store: Store, inspection: Inspected, lead: str, steps: Callable[[], Non
             with st.container(horizontal=True, vertical_alignment="center", width="content"):
                 steps()
         bold = f"**{escaped(lead)}** " if lead else ""
-        st.markdown(bold + escaped(_verdict_words(inspection)), help=READERS_HELP)
+        st.markdown(bold + escaped(sample_words(inspection.sample, inspection.blocks)), help=READERS_HELP)
         _failed(inspection)
         still_wrong([(wrong["check"], wrong["atoms"]) for wrong in inspection.sample["unmended"] or ()])
         _linked(store, inspection)
-
-
-def _verdict_words(inspection: Inspected) -> str:
-    """What is wrong comes first. Where the text cannot be read in 3D, the line below says so, with the place."""
-    sample, of_text = inspection.sample, verdict(inspection.sample, inspection.blocks)
-    molecule = "" if _is_unread(sample) else molecule_words(sample)
-    in_3d = f"In 3D: {molecule}." if molecule else ""
-    parts = [in_3d, of_text] if sample["clean"] and not sample["usable"] else [of_text, in_3d]
-    return " ".join(filter(None, parts))
-
-
-def _is_unread(sample: Mapping[str, Any]) -> bool:
-    """Whether it was not judged because the strict reader refuses its text."""
-    return any(failed["check"] == LOADED for failed in sample["failed"] or ())
-
-
-def check_line(failed: Mapping[str, Any]) -> str:
-    """A failed check; where there is no whole conformer, whose reader stops at the place that is named."""
-    if failed["check"] != LOADED:
-        return failed_words(failed)
-    location = location_of(failed["detail"]).partition(" in '<")[0]  # the block's text is in the strip
-    return failed_words({**failed, "check": "not judged in 3D", "detail": f"the strict reader stops at {location}"})
-
-
-def location_of(error: str) -> str:
-    return error.replace("enriched text, ", "", 1)  # before it there may be the conformer
 
 
 def rule_words(sample: Mapping[str, Any]) -> str:
@@ -173,7 +144,7 @@ def _chosen_conformer(inspection: Inspected) -> Inspected:
     count = len(inspection.shapes)
     if count < 2:
         return inspection
-    chosen = inspection.of_conformer(state.number(state.CONFORMER) or first_faulty(inspection.sample))
+    chosen = inspection.of_conformer(state.number(state.CONFORMER) or inspection.first_faulty)
     key = f"{state.CONFORMER}-{inspection.run.run_id}-{inspection.sample['sample_id']}"
     st.session_state[key] = chosen.number
     marks = [" ✓" if usable else " ✗" for usable in inspection.sample["usable_each"] or ()]
@@ -190,14 +161,6 @@ def _chosen_conformer(inspection: Inspected) -> Inspected:
     )
     put_shown(conformer=chosen.number)
     return chosen
-
-
-def first_faulty(sample: Mapping[str, Any]) -> int:
-    """The first conformer, from 1, that is not clean, or else not usable; the first where all are."""
-    for name in ("clean_each", "usable_each"):
-        if False in (sample[name] or ()):
-            return int(sample[name].index(False)) + 1
-    return 1
 
 
 def _not_available(inspection: Inspected, has_steps: bool) -> None:
@@ -319,7 +282,7 @@ def _shape_caption(inspection: Inspected, on_top: Mol | None) -> str:
 def _readers(inspection: Inspected) -> None:
     """What the two readers made of the text. Why it has no conformer is above where its molecule was judged."""
     is_partial = inspection.conformer is not None and inspection.why_no_conformer
-    words = [inspection.why_no_conformer] if is_partial and not _is_unread(inspection.sample) else []
+    words = [inspection.why_no_conformer] if is_partial and not is_unread(inspection.sample) else []
     words += [_group_words(inspection, inspection.by_group)] if inspection.by_group is not None else []
     if inspection.molecule.atoms and words:
         st.caption(escaped(" ".join(words)))
@@ -340,40 +303,6 @@ def _group_words(inspection: Inspected, group: GroupShape) -> str:
     return f"{count}: {name} by {angstrom(group.misread[group.farthest])}, the most."
 
 
-def _rows(
-    inspection: Inspected, steps: Mapping[int, Mapping[str, Any]], estimates: Mapping[int, BlockEstimate]
-) -> list[AtomRow]:
-    tried = checks_by_block((thrown.blocks, thrown.check) for thrown in inspection.tries)
-    return atom_rows(
-        inspection.alignment,
-        inspection.molecule.elements,
-        inspection.blocks,
-        steps,
-        estimates,
-        lost_places(inspection, wrong_places(inspection.sample)),
-        {block: redrawn_words(checks) for block, checks in tried.items()},
-        form=number_format(inspection.run),
-        only=inspection.number if len(inspection.shapes) > 1 else 0,
-    )
-
-
-def lost_places(inspection: Inspected, wrong: Mapping[tuple[int, int], str]) -> dict[tuple[int, int], str]:
-    """What is wrong with atoms, by conformer and atom, and with which token each lost its place."""
-    words = dict(wrong)
-    for mark in inspection.lost:
-        atom = inspection.blocks[mark.block]["atom"] if mark.block < len(inspection.blocks) else None
-        key = mark.conformer, mark.atom if atom is None else atom
-        words[key] = ". ".join(filter(None, (words.get(key), capitalised(mark.sentence))))
-    return words
-
-
-def lost_tokens(inspection: Inspected) -> dict[int | None, str]:
-    """By position of the tokens that are shown; nothing where the marks count others."""
-    shown = "written" if inspection.sample["token_ids"] else "retokenised"
-    marks = [mark for mark in inspection.lost if mark.by == shown and not mark.is_before]
-    return {mark.token: capitalised(mark.sentence) for mark in marks}
-
-
 def _atoms(
     store: Store,
     inspection: Inspected,
@@ -384,41 +313,25 @@ def _atoms(
     estimated_by: str,
 ) -> None:
     """The molecule atom by atom, the worst first, and another run's rows under it on request."""
-    rows, alignment = _rows(inspection, steps, estimates), inspection.alignment
     with st.container(horizontal=True, vertical_alignment="bottom", key="atom-order"):
-        order = one_of("Order", ORDERS, "rows", label_visibility="collapsed")
+        order = one_of("Order", [WORST, AS_WRITTEN], "rows", label_visibility="collapsed")
         other = _other_sample(store, inspection)
-    if order != ORDERS[1]:
-        rows = worst_first(rows)
-    shown = view_rows(
-        alignment, rows, steps, lost=lost_tokens(inspection), struck=struck_of(inspection, inspection.steps)
-    )
+    by = (steps_model or "the run", estimated_by or "the model")
+    tables = atom_tables(inspection, order, steps, estimates, *by)
+    shown = view_of(tables)
     if other is not None:
-        other_rows = _rows(other, other.steps, other.estimates)
-        name = other.run.lp_words or other.run.run_id
-        struck = struck_of(other, other.steps)
-        other_view = view_rows(other.alignment, other_rows, other.steps, name, lost_tokens(other), struck)
+        of_other = atom_tables(other, order, other.steps, other.estimates)
+        other_view = view_of(of_other, other.run.lp_words or other.run.run_id)
         under = {row.atom: [row] for row in other_view if row.atom is not None}
         shown = [row for base in shown for row in (base, *(under.get(base.atom, ()) if base.atom is not None else ()))]
     token = state.number(state.TOKEN)
-    token = token if token is not None and alignment is not None and token < len(alignment.rows) else None
+    token = token if token is not None and token < tables["tokens"].num_rows else None
     put_shown(token=token)
-    is_structure = alignment is not None and alignment.mode == "structure"
-    by = "by structure: atoms to atoms, blocks to blocks" if is_structure else "by position, as the LP counts"
-    steps_words = f"probabilities by {steps_model or 'the run'}" if steps else "no probabilities stored"
-    continued = f"≈ by the greedy continuation of {estimated_by or 'the model'}" if estimates else ""
-    hypothetical = "no template wrote this text, so its drift is hypothetical" if inspection.run.is_hypothetical else ""
-    parts = (
-        f"the template's tokens above those written, aligned {by}" if alignment else "its tokens are not known",
-        steps_words,
-        continued,
-        hypothetical,
-    )
     atom_view(
         shown,
         key=ATOMS,
         label="Atom by atom",
-        caption=" · ".join(filter(None, parts)),
+        caption=" · ".join(tables["about"]["about"].to_pylist()),
         atom=atom,
         token=token,
         on_pick=lambda picked, column: state.put_atom(spot_of(inspection), picked, column),

@@ -12,11 +12,15 @@ import streamlit as st
 
 from engine.chem.verdict import check_words
 from engine.errors import DriftscopeError
-from engine.figures.words import angstrom, counted, rounded, signed
-from engine.inspection.molecules import JUDGED, SHOWS, sample_table
+from engine.figures.words import signed
+from engine.inspection.molecules import JUDGED, SHOWS
 from engine.inspection.runs import RunFacts
 from engine.inspection.sample import Inspected
 from engine.lp_records import LpRecord
+from engine.questions import ask, choices_of
+from engine.questions import drift_molecules as question
+from engine.questions.drift_molecules import ORDERS, ROW_LIMITS, WORST, counts, worst_words
+from engine.questions.question import Answered
 from engine.records import RULE_HELP
 from engine.store.store import Store
 from pages._drift import files, state
@@ -41,32 +45,11 @@ OF_SEVERAL = {"conformers", "usable_conformers", "differ_least_ang", "differ_mea
 """Columns where an answer has several conformers."""
 ROWS_PER_PAGE = 10  # all in sight: a table that scrolls would take the page's wheel
 ROW_HEIGHT = 66  # from 65 on, Streamlit lets texts wrap
-EVERYTHING = 10_000_000
-ORDERS: dict[str, tuple[str, bool] | None] = {
-    "Worst first": None,
-    "As written": None,
-    "Most blocks with junk": ("junk_blocks", True),
-    "Most blocks cut": ("cut_blocks", True),
-    "Highest drift": ("drift", True),
-    "Lowest drift": ("drift", False),
-    "Most drawn anew": ("redrawn_blocks", True),
-    "Most dead ends": ("dead_ends", True),
-    "Largest RMSD": ("rmsd_ang", True),
-    "Most strain per heavy atom": ("strain_kcal_per_atom", True),
-    "Least RMSD between conformers": ("differ_least_ang", False),
-    "Most tokens": ("tokens", True),
-    "SMILES": ("smiles", False),
-}
-"""What of the table, and whether the highest come first."""
-WORST_HELP = (
-    "Worst first: molecules that are not usable (not clean where not judged), by how far their atoms are off (junk as "
-    "the group's reader takes it, and the estimate of what a cut lost), then by damaged blocks, cut blocks and RMSD."
-)
-ROW_LIMITS = {"all": EVERYTHING, "10": 10, "25": 25, "100": 100}
 
 
 def show(store: Store, runs: Sequence[RunFacts]) -> None:
-    table = _filtered(store, runs)
+    answered = ask(store, "drift_molecules", [run.run_id for run in runs], _options(store))
+    table = answered.tables["main"]
     chosen = state.spot([run.run_id for run in runs])
     if chosen is None and table.num_rows:
         chosen = _spot_at(table, 0)
@@ -74,7 +57,7 @@ def show(store: Store, runs: Sequence[RunFacts]) -> None:
     spot = None if inspection is None else chosen
     put_shown(run=spot and spot.run_id, sample=spot and spot.sample_id, bin=state.named_bar())
     is_open = is_unfolded(FOLD, not table.num_rows)
-    with fold(_counts(table, sum(run.samples for run in runs)), FOLD, is_open, ":material/table_rows:"):
+    with fold(counts(answered.tables), FOLD, is_open, ":material/table_rows:"):
         _filters(any(run.judged for run in runs))
         if is_open:
             _all(store, table, chosen, runs)
@@ -84,7 +67,7 @@ def show(store: Store, runs: Sequence[RunFacts]) -> None:
     if error_words:
         st.error(error_words, icon=":material/error:")
     if chosen is not None and inspection is not None:
-        drift_molecule.show(store, inspection, _worst_words(table, chosen), lambda: _steps(table, chosen))
+        drift_molecule.show(store, inspection, _lead(answered, chosen), lambda: _steps(answered, chosen))
 
 
 def _inspected(store: Store, runs: Sequence[RunFacts], chosen: Spot | None) -> tuple[Inspected | None, str]:
@@ -126,13 +109,13 @@ def _filters(is_judged: bool) -> None:
         st.text_input(
             "SMILES contains", key="contains", placeholder="any", bind="query-params", max_chars=300, width=170
         )
-        st.selectbox("Order", list(ORDERS), key="order", bind="query-params", width=190, help=WORST_HELP)
+        st.selectbox("Order", list(ORDERS), key="order", bind="query-params", width=190, help=question.__doc__)
         st.selectbox("Rows", list(ROW_LIMITS), key="first", bind="query-params", width=100)
 
 
 def _bar_chip() -> None:
     bar = state.bar()
-    if bar is not None or state.only_cut():
+    if state.named_bar() is not None:
         of = {"axis": "axis ", "element": "element ", "tokenizer": "", "lp": "LP ", "run": "run "}
         filter_words = "a cut block" if bar is None else f"drift {signed(bar.drift)} · {of[bar.by]}{bar.group}"
         st.button(
@@ -156,28 +139,12 @@ def _wanted(name: str) -> str:
     return str(st.session_state.get(name, st.query_params.get(name)) or "")
 
 
-def _order() -> str:
-    return _wanted("order") or "Worst first"
-
-
-def _filtered(store: Store, runs: Sequence[RunFacts]) -> pa.Table:
-    order = _order()
-    table = sample_table(
-        store,
-        [run.run_id for run in runs],
-        _wanted("show"),
-        _wanted("contains").strip(),
-        state.bar(),
-        is_worst_first=order == "Worst first",
-    )
-    if state.only_cut():
-        table = table.filter(pc.greater(table["cut_blocks"], 0))
-    by = ORDERS.get(order)  # nothing of an address that names no order
-    if by is not None:
-        # What is not known comes last, in either direction.
-        sort_keys = [(by[0], "descending" if by[1] else "ascending")]
-        table = table.take(pc.sort_indices(table, sort_keys=sort_keys))
-    return table.slice(0, ROW_LIMITS.get(_wanted("first"), EVERYTHING))
+def _options(store: Store) -> dict[str, str]:
+    """What of the question's options is chosen; nothing of an address that names what there is not."""
+    chosen = {option.name: _wanted(option.name).strip() for option in question.OPTIONS}
+    chosen["bin"] = state.named_bar() or ""
+    choices = {option.name: choices_of(option, store, ()) for option in question.OPTIONS}
+    return {name: value for name, value in chosen.items() if not choices[name] or value in choices[name]}
 
 
 # --- the table ----------------------------------------------------------------------------------------------------
@@ -331,42 +298,16 @@ def _guards_count(lp: LpRecord) -> str:
     return "dead_ends" if lp.asks_tokens else "redrawn_blocks" if lp.is_guarded else ""
 
 
-def _counts(table: pa.Table, samples: int) -> str:
-    shown = f"{table.num_rows:,} of " if table.num_rows < samples else ""
-    head = f"{shown}{counted(samples, 'sample')}"
-    if table.num_rows and table["passed"].null_count == table.num_rows:
-        judged = table.filter(pc.is_valid(table["checks"]))
-        right = pc.sum(pc.and_kleene(pc.equal(judged["checks"], ""), judged["geometry_right"])).as_py() or 0
-        return f"{head}, with conformers and no texts{f': {right:,} right in 3D' if judged.num_rows else ''}."
-    columns = {name: table[name].to_numpy() for name in ("junk_blocks", "cut_blocks")}
-    failed, clean = (pc.sum(column).as_py() or 0 for column in (pc.invert(table["passed"]), table["clean"]))
-    decodes = pc.sum(table["decodes"]).as_py()  # None where only old runs are chosen, which do not know
-    decode = "" if decodes is None else f"{decodes:,} decode, "
-    fail = f"{failed:,} {'fails' if failed == 1 else 'fail'} the reports' rule"
-    usable = pc.sum(table["usable"]).as_py()  # None where nothing was judged
-    kept = f"{clean:,} clean" + ("" if usable is None else f", {usable:,} usable")
-    return (
-        f"{head}: {int((columns['junk_blocks'] > 0).sum()):,} with junk, "
-        f"{int((columns['cut_blocks'] > 0).sum()):,} with a cut, {fail}, {decode}{kept}."
-    )
-
-
-def _worst_words(table: pa.Table, chosen: Spot) -> str:
+def _lead(answered: Answered, chosen: Spot) -> str:
     """Of the worst of several molecules: what is wrong with it."""
-    if _order() != "Worst first" or table.num_rows < 2 or _row_of(table, chosen) != 0:
-        return ""
-    (first,) = table.slice(0, 1).to_pylist()
-    damaged = f"{first['bad_blocks']} of {first['blocks']} blocks damaged" if first["bad_blocks"] else ""
-    off = f"atoms off by ≈ {angstrom(lost)} in all" if (lost := rounded(first["lost_ang"] or 0.0, 2)) else ""
-    words = ", ".join(filter(None, (off, damaged)))
-    if not words and first["rmsd_ang"] is not None:
-        words = f"RMSD {angstrom(first['rmsd_ang'])}"
-    return f"Worst of {table.num_rows:,}{': ' if words else ''}{words}."
+    table = answered.tables["main"]
+    return worst_words(table) if answered.options["order"] == WORST and _row_of(table, chosen) == 0 else ""
 
 
-def _steps(table: pa.Table, chosen: Spot) -> None:
+def _steps(answered: Answered, chosen: Spot) -> None:
     """The molecule's place in the table, and the way to its neighbours."""
-    row, order = _row_of(table, chosen), _order()
+    table, order = answered.tables["main"], answered.options["order"]
+    row = _row_of(table, chosen)
     words = f"row {(row or 0) + 1:,} of {table.num_rows:,}, {order[0].lower() + order[1:]}"
     if len(table["run_id"].unique()) > 1:  # and the run of each
         words += "".join(f" · {escaped(str(table[name][row or 0]))}" for name in ("model", "lp"))

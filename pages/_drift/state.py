@@ -10,14 +10,13 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from engine.inspection.molecules import BYS, DriftBin
+from engine.inspection.molecules import CUT_BAR, DriftBin
 from engine.inspection.sample import Inspected
 
 RUN, OF, SAMPLE, ATOM, TOKEN, BIN = "run", "of", "sample", "atom", "token", "bin"
 OTHER_READER = "drift_other_reader"
 CONFORMER = "conformer"
 MOST_DIGITS = 9
-_APART, _CUT = "~", "cut"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +80,7 @@ def _opened(chosen: Spot) -> dict[str, str | int | None]:
 
 def bar() -> DriftBin | None:
     """The bar of the histogram that filters the table."""
-    parts = (st.query_params.get(BIN) or "").split(_APART)
-    by, drift = parts[0], _whole(parts[-1])
-    if len(parts) < 3 or by not in BYS or drift is None:
-        return None
-    return DriftBin(by, _APART.join(parts[1:-1]), drift)
+    return DriftBin.read(st.query_params.get(BIN) or "")
 
 
 def clear_bar() -> None:
@@ -93,14 +88,10 @@ def clear_bar() -> None:
     _write({BIN: None})
 
 
-def only_cut() -> bool:
-    """Whether the bar of cut blocks filters the table: they are in no other bar, since their drift is unknown."""
-    return st.query_params.get(BIN) == _CUT
-
-
 def named_bar() -> str | None:
-    """Of either bar, as the address has it."""
-    return None if bar() is None and not only_cut() else st.query_params[BIN]
+    """As the address has it, also that of cut blocks; None where it names none."""
+    named = st.query_params.get(BIN)
+    return named if named == CUT_BAR or bar() is not None else None
 
 
 def number(name: str) -> int | None:

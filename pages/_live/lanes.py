@@ -11,11 +11,8 @@ import streamlit as st
 from engine.errors import one_line
 from engine.figures.queue_words import waiting_words
 from engine.figures.words import capitalised, counted, fixed, percent, signed
-from engine.inspection.atoms import atom_rows, worst_first
-from engine.inspection.faults import wrong_places
-from engine.inspection.runs import number_format
+from engine.inspection.atoms import atom_rows, rows_of_sample, token_rows, tokens_of_sample, worst_first
 from engine.inspection.sample import Inspected
-from engine.inspection.struck import struck_of
 from engine.inspection.tries import checks_by_block, redrawn_words
 from engine.jobs.lane import LaneWatch
 from engine.jobs.lane_figures import (
@@ -177,21 +174,13 @@ def atoms(lane: Running, shown: int, seen: Inspected | None = None) -> None:
         redrawn = {block: redrawn_words(checks) for block, checks in tried.items()}
         blocks, form = list(map(asdict, aligned.blocks)), lane.watch.reader.form
         rows = atom_rows(aligned, elements, blocks, redrawn=redrawn, form=form, is_open=is_open)
-        _rows(view_rows(aligned, rows, {}, struck=struck), _key(lane), f"Lane {lane.number}", follow=is_open)
+        _rows(view_rows(rows, token_rows(aligned, struck=struck)), _key(lane), f"Lane {lane.number}", follow=is_open)
 
 
 def stored_atoms(seen: Inspected, struck: Mapping[int, str] | None = None, *, key: str, label: str) -> None:
     """``struck``: by position, where it is known of all tokens; else of kept steps alone."""
-    struck = struck_of(seen, seen.steps) if struck is None else struck
-    tried = checks_by_block((thrown.blocks, thrown.check) for thrown in seen.tries)
-    redrawn = {block: redrawn_words(checks) for block, checks in tried.items()}
-    wrong, elements = wrong_places(seen.sample), seen.molecule.elements
-    only = seen.number if len(seen.shapes) > 1 else 0
-    form = number_format(seen.run)
-    rows = atom_rows(
-        seen.alignment, elements, seen.blocks, seen.steps, seen.estimates, wrong, redrawn, form=form, only=only
-    )
-    _rows(view_rows(seen.alignment, worst_first(rows), seen.steps, struck=struck), key, label)
+    rows = worst_first(rows_of_sample(seen, seen.steps, seen.estimates))
+    _rows(view_rows(rows, tokens_of_sample(seen, seen.steps, struck)), key, label)
 
 
 def _rows(rows: list[ViewRow], key: str, label: str, *, follow: bool = False) -> None:

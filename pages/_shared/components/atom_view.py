@@ -11,14 +11,13 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from engine.errors import visible as visible_char
 from engine.figures.words import shortened
-from engine.inspection.atoms import AtomRow, angstrom
-from engine.text.align import Alignment
+from engine.inspection.atoms import AtomRow, TokenRow, angstrom
+from engine.questions.question import Tables
 from pages._shared.components.atom_picks import show_pickable, valid_index
 from pages._shared.components.once import Component, sent_under, source
 from pages._shared.theme import palette
@@ -33,9 +32,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """``marks``, a letter each: forced, junk, cut, blocked (the LP forbade what the model wanted), shifted against the
-    template, rare for the model, nothing written, lost: behind it no right place is left, x: likely ones were struck
-    here."""
+    """As ``TokenRow``, in text that can be seen."""
 
     column: int
     piece: str
@@ -64,22 +61,13 @@ class ViewRow:
     is_quiet: bool = False  # its damage moves the atom by next to nothing
 
 
-def view_rows(
-    alignment: Alignment | None,
-    rows: Iterable[AtomRow],
-    steps: Mapping[int, Mapping[str, Any]],
-    other: str = "",
-    lost: Mapping[int | None, str] = {},
-    struck: Mapping[int, str] = {},
-) -> list[ViewRow]:
-    """``other`` names the run that these rows are of where they are shown under another's. By position, ``lost``: how a
-    token lost its atom's place; ``struck``: which ones may not come there. Without an alignment a block is one piece of
-    text."""
-    columns = range(0 if alignment is None else len(alignment.rows))
-    tokens = [] if alignment is None else [_token(column, alignment, steps, lost, struck) for column in columns]
+def view_rows(rows: Iterable[AtomRow], tokens: Sequence[TokenRow], other: str = "") -> list[ViewRow]:
+    """``other`` names the run that these rows are of where they are shown under another's. A row without tokens is one
+    piece of text, its block."""
+    shown = list(map(_token, tokens))
     return [
         ViewRow(
-            tokens=tuple(tokens[column] for column in row.columns) or (Token(index, visible(f"<{row.text}>")),),
+            tokens=tuple(shown[column] for column in row.columns) or (Token(index, visible(f"<{row.text}>")),),
             atom=row.atom,
             name=visible(other or row.name, 80, blanks=False),
             kind=row.damage,
@@ -94,41 +82,26 @@ def view_rows(
     ]
 
 
-def _token(
-    column: int,
-    alignment: Alignment,
-    steps: Mapping[int, Mapping[str, Any]],
-    lost: Mapping[int | None, str],
-    struck: Mapping[int, str],
-) -> Token:
-    row = alignment.rows[column]
-    pos = -1 if row.pos is None else row.pos
-    step, struck_here = steps.get(pos) or {}, struck.get(pos, "")
-    top = [(visible(item.get("piece", "")), item["p_raw"], bool(item["allowed"])) for item in step.get("top_k") or ()]
-    p_raw = step.get("p_raw")
-    marks = {
-        "f": row.forced,
-        "j": row.mark == "junk",
-        "c": row.mark == "cut",
-        "b": bool(top) and not top[0][2] and not row.forced,
-        "s": not row.forced and any((mark in row.piece) != (mark in row.template_piece) for mark in ".,"),
-        "r": p_raw is not None and p_raw < 0.01,
-        "n": row.pos is None,
-        "l": row.pos in lost,
-        "x": bool(struck_here),
-    }
+def view_of(tables: Tables, other: str = "") -> list[ViewRow]:
+    """The answer of ``drift_atoms``."""
+    rows = (AtomRow(**row) for row in tables["main"].to_pylist())
+    return view_rows(rows, [TokenRow(**row) for row in tables["tokens"].to_pylist()], other)
+
+
+def _token(row: TokenRow) -> Token:
+    likely = row.likely[:MOST_LIKELY]
     return Token(
-        column,
+        row.column,
         "" if row.pos is None else visible(row.piece),
-        None if row.template_pos is None else visible(row.template_piece),
+        None if row.template is None else visible(row.template),
         row.token_id,
-        "".join(mark for mark, is_so in marks.items() if is_so),
-        visible(step.get("rule") or "", 120, blanks=False),
-        visible(lost.get(row.pos, ""), 400, blanks=False),
-        visible(struck_here, 400, blanks=False),
-        p_raw,
-        step.get("p_lp"),
-        tuple(top[:MOST_LIKELY]),
+        row.marks,
+        visible(row.rule, 120, blanks=False),
+        visible(row.lost, 400, blanks=False),
+        visible(row.struck, 400, blanks=False),
+        row.p_raw,
+        row.p_lp,
+        tuple((visible(top.get("piece", "")), top["p_raw"], bool(top["allowed"])) for top in likely),
     )
 
 

@@ -28,7 +28,7 @@ def counted(store: Store, by: By, *runs: str) -> dict[tuple[str, int | None], in
 
 
 def samples_in(store: Store, run_ids: Sequence[str], drift_bin: DriftBin) -> set[tuple[str, int]]:
-    return members(store, [run for run in runs_with_samples(store) if run.run_id in run_ids], drift_bin)
+    return members(store, [run for run in store.listing().entries if run.id in run_ids], drift_bin)
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ def test_every_question_has_an_answer_or_one_line_for_a_pool(home: tuple[str, st
     store = Store.open(home[0])
     if not store.has("texts"):
         write_run(store, "texts", [sample_row(0, smiles="CCO", text="[CONFORMER][C]<0.0,0.0,0.0>", generation=0)])
-    for ids in ([home[1]], ["texts", home[1]], [home[1], "texts"]):
+    for ids in ([home[1]], ["texts", home[1]], [home[1], "texts"], [f"{home[1]}/0"]):
         result = run("ask", key, *ids, "--store", home[0])
         assert result.code == 0 or result.error
 

@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 
 from engine.chem.enriched import skeleton_of
 from engine.chem.smiles import parse_smiles
-from engine.inspection.atoms import AtomRow, atom_rows, worst_first
+from engine.inspection.atoms import AtomRow, atom_rows, lost_places, token_rows, tokens_of_sample, worst_first
 from engine.inspection.sample import BlockEstimate, Inspected, inspect_sample
 from engine.records import BinFormat
 from engine.text.align import align
 from engine.text.template import build_template
-from pages._drift.molecule import lost_places, lost_tokens
 from pages._shared.components.atom_view import view_rows
 from tests.engine.inspection.made import DEMO_STORE, demo_run
 from tests.engine.inspection.test_sample import TOKENIZER
@@ -164,7 +163,7 @@ def test_any_tokens_have_rows(ids: list[int], lp: str) -> None:
     columns = [column for row in rows for column in row.columns]
     assert len(columns) == len(set(columns)) and set(columns) <= set(range(len(alignment.rows)))
     assert {row.atom for row in rows} <= {None, 0, 1, 2, 3}
-    assert len(view_rows(alignment, rows, {})) == len(rows)
+    assert len(view_rows(rows, token_rows(alignment))) == len(rows)
 
 
 def test_the_token_that_lost_an_atom_is_marked_and_its_row_says_how() -> None:
@@ -181,7 +180,7 @@ def test_the_token_that_lost_an_atom_is_marked_and_its_row_says_how() -> None:
     rows = atom_rows(alignment, inspected.molecule.elements, inspected.blocks, {}, {}, lost_places(inspected, {}))
     row = next(row for row in rows if row.atom == mark.atom)
     assert row.damage == "wrong" and "Lost at the " in row.words and f"`{mark.piece}`" in row.words
-    shown = view_rows(alignment, rows, {}, lost=lost_tokens(inspected))
+    shown = view_rows(rows, tokens_of_sample(inspected, {}))
     marked = [token for view in shown for token in view.tokens if "l" in token.marks]
     firsts = [other for other in inspected.lost if not other.is_before]
     assert sorted(token.piece for token in marked) == sorted(other.piece for other in firsts)
