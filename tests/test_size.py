@@ -29,7 +29,7 @@ ROOMS: dict[str, tuple[int, tuple[str, ...]]] = {
     "engine/questions/": (6_250, ("engine/questions/*",)),
     "engine/evidence/, comparing/": (2_000, ("engine/evidence/*", "engine/comparing/*")),
     "engine/jobs/": (2_480, ("engine/jobs/*",)),
-    "engine/inspection/": (3_800, ("engine/inspection/*",)),
+    "engine/inspection/": (3_880, ("engine/inspection/*",)),
     "engine/profile/, logits/": (3_200, ("engine/profile/*", "engine/logits/*")),
     "engine/store/": (3_800, ("engine/store/*", "engine/user_files.py")),
     "engine/decode/": (4_200, ("engine/decode/*",)),

@@ -87,3 +87,12 @@ def given_bins(first: str, second: str = "") -> BinFormat:
     if not second:
         return read_bin_file(user_path(first, "the bins"))
     return BinFormat.in_brackets(float(first), float(second))
+
+
+BARE_BINS = {
+    "256 uniform bins": bins_from({"mode": "uniform", "L": -10.5748, "H": 10.5102, "n_bins": 256}),
+    "250 bins of 0.104 Å": BinFormat.equal(-13.0, 13.0, 0.104),
+    "212 bins of 0.104 Å": BinFormat.equal(-11.0, 11.0, 0.104),
+}
+"""Those of the group."""
+OLDER_BINS = {"Bins of 0.042 Å": BinFormat.in_brackets(0.042, 21.0), "Bins of 0.05 Å": BinFormat.in_brackets(0.05, 9.0)}

@@ -89,7 +89,7 @@ def ask_question(
     ctx: typer.Context,
     key: str | None = cli.words(None, "QUESTION", "`ask` alone lists them"),
     ids: list[str] | None = cli.words(
-        None, "ID", "of runs, traces, logs, models, samples (RUN/NUMBER); the control first"
+        None, "ID", "of runs (the control first), traces, logs, models, samples (RUN/NUMBER); or texts"
     ),
     is_csv: bool = cli.option(False, "the main table as CSV", "--csv"),
 ) -> int:

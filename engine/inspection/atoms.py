@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Literal
 
@@ -75,23 +75,23 @@ class AtomRow:
 
 
 @dataclass(frozen=True, slots=True)
-class TokenRow:
-    """A token as written over the template's, pieces as they are. ``marks``, a letter each: forced, junk, cut, blocked
-    (the LP forbade what the model wanted), shifted against the template, rare for the model, nothing written, lost:
-    behind it no right place is left, x: likely ones were struck here."""
+class Token:
+    """One as written over the template's. ``marks``, a letter each: forced, junk, cut, blocked (the LP forbade what the
+    model wanted), shifted against the template, rare for the model, nothing written, lost: behind it no right place is
+    left, x: likely ones were struck here."""
 
     column: int  # of the alignment
-    pos: int | None  # None where nothing is written
     piece: str
-    template: str | None  # None where the template has nothing
-    token_id: int | None
-    marks: str
-    rule: str  # of the LP, by which it was forced
-    lost: str  # how its atom lost its place with it
-    struck: str  # what may not come here, and why
-    p_raw: float | None
-    p_lp: float | None
-    likely: Sequence[Row] = field(default=())  # the first of ``top_k``, with pieces
+    template: str | None = None  # None where the template has nothing
+    id: int | None = None
+    marks: str = ""
+    note: str = ""  # the rule of the LP by which it was forced
+    lost: str = ""  # how its atom lost its place with it
+    struck: str = ""  # what may not come here, and why
+    p_raw: float | None = None
+    p_lp: float | None = None
+    likely: Sequence[Any] = ()  # of ``top_k``, with pieces
+    pos: int | None = None
 
 
 def rows_of_sample(seen: Inspected, steps: Mapping[int, Row], estimates: Mapping[int, BlockEstimate]) -> list[AtomRow]:
@@ -110,9 +110,7 @@ def rows_of_sample(seen: Inspected, steps: Mapping[int, Row], estimates: Mapping
     )
 
 
-def tokens_of_sample(
-    seen: Inspected, steps: Mapping[int, Row], struck: Mapping[int, str] | None = None
-) -> list[TokenRow]:
+def tokens_of_sample(seen: Inspected, steps: Mapping[int, Row], struck: Mapping[int, str] | None = None) -> list[Token]:
     """``struck``: by position, where it is known of all tokens; else of kept steps alone."""
     struck = struck_of(seen, seen.steps) if struck is None else struck
     return token_rows(seen.alignment, steps, lost_tokens(seen), struck)
@@ -140,7 +138,7 @@ def token_rows(
     steps: Mapping[int, Row] = {},
     lost: Mapping[int | None, str] = {},
     struck: Mapping[int, str] = {},
-) -> list[TokenRow]:
+) -> list[Token]:
     """One for each column. By position, ``lost``: how a token lost its atom's place; ``struck``: what may not come."""
     columns = enumerate(() if alignment is None else alignment.rows)
     return [_token(column, token, steps, lost, struck) for column, token in columns]
@@ -152,7 +150,7 @@ def _token(
     steps: Mapping[int, Row],
     lost: Mapping[int | None, str],
     struck: Mapping[int, str],
-) -> TokenRow:
+) -> Token:
     pos = -1 if token.pos is None else token.pos
     step = steps.get(pos) or {}
     likely: Sequence[Row] = step.get("top_k") or ()
@@ -168,9 +166,8 @@ def _token(
         "l": token.pos in lost,
         "x": bool(struck.get(pos)),
     }
-    return TokenRow(
+    return Token(
         column,
-        token.pos,
         "" if token.pos is None else token.piece,
         None if token.template_pos is None else token.template_piece,
         token.token_id,
@@ -181,6 +178,7 @@ def _token(
         p_raw,
         step.get("p_lp"),
         likely,
+        token.pos,
     )
 
 

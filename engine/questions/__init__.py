@@ -37,7 +37,11 @@ PAGES: Mapping[str, Mapping[tuple[str, str], Sequence[str]]] = {
         ("The lost third", ""): ["evidence_lost_third"],
         ("All claims", ""): ["evidence_claims", "evidence_reports"],
     },
-    "tokenizer_lab": {("The reports' figures", ""): ["tokenizer_lab_reports"]},
+    "tokenizer_lab": {
+        ("One text", ""): ["lab_text"],
+        ("A molecule set", ""): ["lab_set"],
+        ("The reports' figures", ""): ["tokenizer_lab_reports"],
+    },
     "drift": {
         ("Molecules", ""): ["drift_molecules", "drift_atoms", "drift_histogram", "drift_damage"],
         ("Junk lexicon", ""): ["drift_lexicon"],
@@ -190,7 +194,7 @@ def value_of(option: Option, store: Store, entries: Sequence[Entry], value: Any)
         value = (
             option.default or ()
             if value is None
-            else [part for part in value.split(",") if part]
+            else [part for part in value.split(option.separator) if part]
             if isinstance(value, str)
             else value
         )

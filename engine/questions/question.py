@@ -65,7 +65,8 @@ class Option:
     bounds: tuple[float, float] | None = None
     unit: str = ""
     help: str = ""
-    is_many: bool = False  # any number of the choices; in a terminal joined by commas
+    is_many: bool = False  # any number of the choices; in a terminal joined by the separator
+    separator: str = ","
     is_picked: bool = False  # set by a click in a chart alone, and taken back by a button
 
 

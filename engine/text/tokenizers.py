@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # a command that only counts tokens starts without numpy
     from tokenizers import Encoding, Tokenizer
 
 BUILT_IN = tokenizer_build.NAMES
+TITLES = {"qwen3": "Qwen3", "llama3": "LLaMA-3.2 chem"}
 _WHOLE_NUMBER = re.compile(r"[0-9]{3,6}")
 CLOSE_TAG = "[/CONFORMER]"
 END_TOKENS = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<|im_end|>", "<eos>")
@@ -52,6 +53,10 @@ class TextTokenizer:
 
     def __repr__(self) -> str:
         return f"TextTokenizer({self.name!r}, {self.vocab_size:,} tokens)"
+
+    @property
+    def title(self) -> str:
+        return TITLES.get(self.name, self.name)
 
     def encode(self, text: str) -> list[int]:
         return list(self._encoding(text).ids)
@@ -304,6 +309,11 @@ def load_tokenizer(place: str, name: str = "", end_ids: tuple[int, ...] = ()) ->
         raise TokenizerError(f"there is no tokenizer {shown(place)}", f"Use one of {names}, or the path of a folder")
     ends = end_ids or tokenizer_build.end_ids_of_folder(Path(key))
     return _load(name or place, key, ends, tokenizer_build.end_of_folder(Path(key)), _changed_at(Path(key)))
+
+
+def tokenizers_with(other: str) -> list[TextTokenizer]:
+    """The two of the field, and a third where one is named that is neither."""
+    return [load_tokenizer(name) for name in dict.fromkeys((*BUILT_IN, other)) if name]
 
 
 def _changed_at(path: Path) -> int:

@@ -12,7 +12,6 @@ from engine.figures.words import signed
 from engine.store.entries import Entry
 
 Row = Mapping[str, Any]
-TOKENIZER_NAMES = {"qwen3": "Qwen3", "llama3": "LLaMA-3.2 chem"}
 HYPOTHETICAL_HELP = "Hypothetical: no template wrote this text, so its drift did nothing."
 MOST_JUNK_SHOWN = 24
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=\\?(?:%|[mµ]?s|min|h|Å|kcal)(?!\w))")

@@ -4,34 +4,21 @@ from __future__ import annotations
 
 import streamlit as st
 
-from engine.chem.bin_files import bins_from, read_bins
+from engine.chem.bin_files import BARE_BINS, OLDER_BINS, read_bins
 from engine.lp_records import DEFAULT_PLACEHOLDER, SHORT_PLACEHOLDER
 from engine.records import BinFormat
 from engine.text.template import GUESSED_PLACEHOLDER
-from engine.text.tokenizers import BUILT_IN, TextTokenizer, load_tokenizer
+from engine.text.tokenizers import BUILT_IN, TextTokenizer, tokenizers_with
 from pages._shared.uploads import uploads
-from pages._shared.words import TOKENIZER_NAMES
 
 _ASKED = "tokenizer folders asked for"
-BARE_BINS = {
-    "256 uniform bins": bins_from({"mode": "uniform", "L": -10.5748, "H": 10.5102, "n_bins": 256}),
-    "250 bins of 0.104 Å": BinFormat.equal(-13.0, 13.0, 0.104),
-    "212 bins of 0.104 Å": BinFormat.equal(-11.0, 11.0, 0.104),
-}
-"""Those of the group."""
-OLDER_BINS = {"Bins of 0.042 Å": BinFormat.in_brackets(0.042, 21.0), "Bins of 0.05 Å": BinFormat.in_brackets(0.05, 9.0)}
 OF_FILE = "a file"
 PLACEHOLDERS = [DEFAULT_PLACEHOLDER, SHORT_PLACEHOLDER, GUESSED_PLACEHOLDER, "-0.0000,0.0000,0.0000"]
 
 
 def tokenizers() -> list[TextTokenizer]:
     """The two of the field, and a third where its folder is given."""
-    # A built-in name typed as a third tokenizer is still the same tokenizer.
-    return [load_tokenizer(name) for name in dict.fromkeys((*BUILT_IN, "" if folder_waits() else _folder())) if name]
-
-
-def label_of(tokenizer: TextTokenizer) -> str:
-    return TOKENIZER_NAMES.get(tokenizer.name, tokenizer.name)
+    return tokenizers_with("" if folder_waits() else _folder())
 
 
 def bins_input(*, is_bare: bool) -> BinFormat | None:
@@ -92,10 +79,3 @@ def folder_waits() -> bool:
 
 def _ask() -> None:
     st.session_state[_ASKED] = {*st.session_state.get(_ASKED, ()), _folder()}
-
-
-def drift_words(drift: int | None) -> str:
-    """A drift as the app writes it everywhere."""
-    if drift is None:
-        return "unknown"
-    return "exact" if drift == 0 else f"+{drift} junk-prone" if drift > 0 else f"−{-drift} cut"

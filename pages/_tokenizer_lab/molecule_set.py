@@ -6,7 +6,6 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import streamlit as st
 from rdkit import Chem
@@ -16,12 +15,12 @@ from engine.chem.molecule_files import read_molecule_file
 from engine.chem.molecule_sets import load_molecule_set
 from engine.chem.structure_files import read_molecules
 from engine.errors import DriftscopeError
-from engine.figures.words import listed, percent
-from engine.lp_records import DEFAULT_PLACEHOLDER, SHORT_PLACEHOLDER, usual_placeholder
-from engine.questions.question import Chart, Column, rows_table
-from engine.records import FIXED4, SHORTEST4, TRIMMED4, BinFormat, NumberFormat
-from engine.text.placeholder import fit_placeholder, reference_text
-from engine.text.template import GUESSED_PLACEHOLDER, drift_summary
+from engine.lp_records import DEFAULT_PLACEHOLDER, SHORT_PLACEHOLDER
+from engine.questions.lab_set import CHARTS, COLUMNS, FORM_HELP, FORMS, MOST_MOLECULES, set_tables, set_words
+from engine.questions.question import Tables
+from engine.records import FIXED4, BinFormat, NumberFormat
+from engine.text.placeholder import reference_text
+from engine.text.template import GUESSED_PLACEHOLDER
 from engine.text.tokenizers import load_tokenizer
 from pages._kit.card import show_table
 from pages._kit.chart import figure_of
@@ -31,27 +30,8 @@ from pages._shared.sections import fold, is_unfolded
 from pages._shared.table_files import table_buttons
 from pages._shared.uploads import uploads
 from pages._shared.words import unbroken
-from pages._tokenizer_lab.choices import (
-    BARE_BINS,
-    OLDER_BINS,
-    PLACEHOLDERS,
-    folder_input,
-    folder_waits,
-    label_of,
-    tokenizers,
-)
+from pages._tokenizer_lab.choices import PLACEHOLDERS, folder_input, folder_waits, tokenizers
 
-FORMS = {
-    "Four decimals": FIXED4,
-    "Trailing zeros dropped": TRIMMED4,
-    "Trailing zeros and point dropped": SHORTEST4,
-    **OLDER_BINS,
-    **{name: form for name, form in BARE_BINS.items() if "212" not in name},
-}
-FORM_HELP = (
-    "Some models write 0.5, not 0.5000; some write 2, not 2.0; some write the number of a bin. "
-    "Only if zeros are dropped is drift positive."
-)
 FITTED_HELP = (
     "The fitted placeholder of a tokenizer is the one of the lowest cost on these molecules. Cost, per block on "
     "average: *junk weight* times the tokens left over plus *cut weight* times the tokens missing."
@@ -61,19 +41,8 @@ NO_JUNK = (
     "zeros, as demo-qwen and demo-llama do, leaves positions over, and so writes junk: choose “Trailing zeros dropped”."
 )
 BINS_WORDS = "Numbers of bins are all of one width and cannot drift: the fitted placeholder fits every block."
-CHART = Chart("bars", "drift", "share", colour="sign", split="title", hover=("title", "drift", "blocks", "share"))
-COLUMNS = {
-    "name": Column("tokenizer"),
-    "exact": Column("exact", "%", "Drift 0"),
-    "junk_prone": Column("junk-prone", "%", "Positions left over"),
-    "cut": Column("cut", "%", "A position LP would cut off the number's last digits"),
-    "drift": Column("drift in tokens"),
-    "share": Column("share of blocks", "%"),
-    "mean_drift": Column("drift per block, in tokens"),
-    "tokens_per_atom": Column("tokens per atom"),
-}
 INPUTS, SHIPPED = "lab_inputs_open", "Shipped set"
-MOST_MOLECULES = 400
+REFERENCE, FILE = "reference conformers (ETKDGv3, seed 0, principal axes)", "the file's own coordinates"
 EXAMPLE = "CC(=O)Oc1ccccc1C(=O)O\nCn1c(=O)c2c(ncn2C)n(C)c1=O"
 _ENDINGS = (".sdf", ".mol", ".smi", ".csv", ".tsv", ".txt", ".gz")
 
@@ -94,28 +63,25 @@ def show() -> None:
             return
         weights = (st.session_state["junk_weight"], st.session_state["cut_weight"])
         names = tuple(tokenizer.name for tokenizer in tokenizers())
-        if isinstance(form, BinFormat):  # placeholders of decimals have no meaning there
-            placeholders = [usual_placeholder(form)]
-        rows, bars = _measured(tuple(texts), names, tuple(placeholders), *weights, form_name, form)
-        words = _sentence(rows)
+        tables = _measured(tuple(texts), names, tuple(placeholders), weights, form_name)
+        rows, words = tables["main"].to_pylist(), set_words(tables)
         st.markdown(unbroken(escaped(words)))
         default = [row for row in rows if row["placeholder"] == DEFAULT_PLACEHOLDER]
         if form is FIXED4 and default and not any(row["junk_prone"] for row in default):
             st.caption(unbroken(escaped(NO_JUNK)))
+    across = len({row["placeholder"] for row in rows if row["name"] == rows[0]["name"]})
     st.plotly_chart(
-        figure_of(replace(CHART, across=len(placeholders) + 1), bars, COLUMNS, [], {}),
+        figure_of(replace(CHARTS[0], across=across), tables["bars"].to_pylist(), COLUMNS, [], {}),
         theme=None,
         alt=f"Drift of blocks. {words}",
         config={"displaylogo": False, "modeBarButtons": [["toImage"]]},
     )
-    show_table("set", rows_table(rows), COLUMNS)
-    source = "reference conformers (ETKDGv3, seed 0, principal axes)"
-    if molecules and not isinstance(molecules[0], str):
-        source = "the file's own coordinates"
+    show_table("set", tables["main"], COLUMNS)
+    source = FILE if isinstance(molecules[0], Chem.Mol) else REFERENCE
     floor = f"Measured on {source}. This format alone puts a conformer {form.floor_ang:g} Å (RMSD) from itself."
     st.caption(unbroken(escaped(floor)), help=BINS_WORDS if isinstance(form, BinFormat) else None)
     with st.container(horizontal=True):
-        table_buttons(rows_table(bars), "drift", key="bars", subject="Every bar")
+        table_buttons(tables["bars"], "drift", key="bars", subject="Every bar")
 
 
 # --- input --------------------------------------------------------------------------------------------------------
@@ -232,54 +198,7 @@ def _measured(
     texts: tuple[str, ...],
     names: tuple[str, ...],
     placeholders: tuple[str, ...],
-    junk_weight: float,
-    cut_weight: float,
-    form_name: str,
-    _form: NumberFormat,
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """A row for each tokenizer with each placeholder, the fitted one last; and a row for each drift of these."""
-    rows, bars = [], []
-    for tokenizer in map(load_tokenizer, names):
-        weights = {"junk_weight": junk_weight, "cut_weight": cut_weight}
-        fitted = fit_placeholder(texts, tokenizer, _form, **weights).placeholder
-        for index, placeholder in enumerate((*placeholders, fitted)):
-            summary, is_fitted = (drift_summary(texts, tokenizer, placeholder, _form), index == len(placeholders))
-            shown = f"fitted: {placeholder}" if is_fitted else placeholder
-            rows.append(
-                {
-                    "name": label_of(tokenizer),
-                    "placeholder": shown,
-                    "blocks": summary.blocks,
-                    "exact": summary.share(summary.exact),
-                    "junk_prone": summary.share(summary.junk_prone),
-                    "cut": summary.share(summary.cut),
-                    "mean_drift": summary.mean_drift,
-                    "tokens_per_atom": summary.tokens_per_atom,
-                }
-            )
-            bars += [
-                {
-                    "tokenizer": tokenizer.name,
-                    "placeholder": placeholder,
-                    "fitted": is_fitted,
-                    "drift": drift,
-                    "blocks": blocks,
-                    "share": summary.share(blocks),
-                    "title": f"{label_of(tokenizer)} · {shown}",
-                    "sign": "exact" if drift == 0 else "junk-prone" if drift > 0 else "cut",
-                }
-                for drift, blocks in summary.histogram.items()
-            ]
-    return rows, bars
-
-
-def _sentence(rows: list[dict[str, Any]]) -> str:
-    """The figures in words, tokenizers of equal ones together; also the chart's text alternative."""
-    by_words: dict[str, list[str]] = {}
-    for row in rows:
-        name = row["placeholder"].removeprefix("fitted: ")
-        is_fitted = name != row["placeholder"]
-        if is_fitted or name == DEFAULT_PLACEHOLDER:
-            words = f"{name}{' (fitted)' if is_fitted else ''}: {percent(row['cut'])} cut, "
-            by_words.setdefault(f"{words}{percent(row['junk_prone'])} junk-prone", []).append(row["name"])
-    return " ".join(f"{listed(names)} with {words}." for words, names in by_words.items())
+    weights: tuple[float, float],
+    form: str,
+) -> Tables:
+    return set_tables(texts, [load_tokenizer(name) for name in names], placeholders, weights, FORMS[form])

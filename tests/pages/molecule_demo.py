@@ -9,7 +9,8 @@ from engine.chem.conformers import reference_conformers
 from engine.chem.drawing import draw_svg
 from engine.chem.rmsd import superpose
 from engine.chem.smiles import parse_smiles
-from pages._shared.components.atom_view import Token, ViewRow, atom_view
+from engine.inspection.atoms import Token
+from pages._shared.components.atom_view import ViewRow, atom_view
 from pages._shared.components.molecule2d import molecule2d
 from pages._shared.components.view3d import view3d
 from pages._shared.frame import page

@@ -12,11 +12,11 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from engine.errors import visible as visible_char
 from engine.figures.words import shortened
-from engine.inspection.atoms import AtomRow, TokenRow, angstrom
+from engine.inspection.atoms import AtomRow, Token, angstrom
 from engine.questions.question import Tables
 from pages._shared.components.atom_picks import show_pickable, valid_index
 from pages._shared.components.once import Component, sent_under, source
@@ -28,23 +28,6 @@ SHOWN_CHARS, MOST_LIKELY = 48, 6
 TAGS = {"outside": "not its text", "unlikely": "forced", "redrawn": "redrawn", "missing": "not written"}
 _GLYPHS = {" ": "·", "\n": "↵", "\t": "⇥"}
 _SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """As ``TokenRow``, in text that can be seen."""
-
-    column: int
-    piece: str
-    template: str | None = None
-    id: int | None = None
-    marks: str = ""
-    note: str = ""
-    lost: str = ""  # how its atom lost its place with it
-    struck: str = ""  # what may not come here, and why
-    p_raw: float | None = None
-    p_lp: float | None = None
-    likely: tuple[tuple[str, float | None, bool], ...] = ()  # piece, probability, whether the LP allows it
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +44,10 @@ class ViewRow:
     is_quiet: bool = False  # its damage moves the atom by next to nothing
 
 
-def view_rows(rows: Iterable[AtomRow], tokens: Sequence[TokenRow], other: str = "") -> list[ViewRow]:
+def view_rows(rows: Iterable[AtomRow], tokens: Sequence[Token], other: str = "") -> list[ViewRow]:
     """``other`` names the run that these rows are of where they are shown under another's. A row without tokens is one
     piece of text, its block."""
-    shown = list(map(_token, tokens))
+    shown = list(map(visible_token, tokens))
     return [
         ViewRow(
             tokens=tuple(shown[column] for column in row.columns) or (Token(index, visible(f"<{row.text}>")),),
@@ -85,23 +68,18 @@ def view_rows(rows: Iterable[AtomRow], tokens: Sequence[TokenRow], other: str = 
 def view_of(tables: Tables, other: str = "") -> list[ViewRow]:
     """The answer of ``drift_atoms``."""
     rows = (AtomRow(**row) for row in tables["main"].to_pylist())
-    return view_rows(rows, [TokenRow(**row) for row in tables["tokens"].to_pylist()], other)
+    return view_rows(rows, [Token(**row) for row in tables["tokens"].to_pylist()], other)
 
 
-def _token(row: TokenRow) -> Token:
-    likely = row.likely[:MOST_LIKELY]
-    return Token(
-        row.column,
-        "" if row.pos is None else visible(row.piece),
-        None if row.template is None else visible(row.template),
-        row.token_id,
-        row.marks,
-        visible(row.rule, 120, blanks=False),
-        visible(row.lost, 400, blanks=False),
-        visible(row.struck, 400, blanks=False),
-        row.p_raw,
-        row.p_lp,
-        tuple((visible(top.get("piece", "")), top["p_raw"], bool(top["allowed"])) for top in likely),
+def visible_token(token: Token) -> Token:
+    return replace(
+        token,
+        piece=visible(token.piece) if token.piece or "n" not in token.marks else "",
+        template=None if token.template is None else visible(token.template),
+        note=visible(token.note, 120, blanks=False),
+        lost=visible(token.lost, 400, blanks=False),
+        struck=visible(token.struck, 400, blanks=False),
+        likely=[(visible(top["piece"]), top["p_raw"], bool(top["allowed"])) for top in token.likely[:MOST_LIKELY]],
     )
 
 

@@ -71,11 +71,8 @@ def test_a_question_names_the_tables_columns_and_options_that_it_has(key: str) -
         "sample": [f"{LLAMA}/3"],
         "text": ["[C]<0.0,1.0,2.0amen>"],
     }
-    answered = ask(
-        DEMO_STORE,
-        key,
-        of[question.OF.kind][: question.OF.most] if question.OF.least or question.OF.kind != "text" else [],
-    )
+    asked = of[question.OF.kind] if question.OF.least else []
+    answered = ask(DEMO_STORE, key, asked[: question.OF.most])
     assert answered.answer and next(iter(answered.tables)) == "main"
     assert set(question.TABLES) <= set(answered.tables)
     for chart in question.CHARTS:

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.lp_records import DEFAULT_PLACEHOLDER
+from engine.questions.lab_text import beyond_template
 from engine.text import generated
 from engine.text.generated import GAP, OTHER, SAME, SAME_ATOM, Unit, block_needs, match_units, read_text, read_tokens
 from engine.text.tokenizers import load_tokenizer
-from pages._tokenizer_lab.text import beyond_template
 
 UNITS: tuple[Unit, ...] = (("[C]", ""), ("[C]", "="), ("[N]", ""), ("[O]", "("), ("[c]", "1"))
 C, DOUBLE_C, N, OX, AROMATIC = UNITS
