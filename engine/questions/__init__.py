@@ -201,7 +201,7 @@ def value_of(option: Option, store: Store, entries: Sequence[Entry], value: Any)
         return tuple(value_of(replace(option, is_many=False), store, entries, part) for part in value)
     if value is None:
         return next(iter(choices), None) if option.default is None else option.default
-    if choices or callable(option.choices):
+    if (choices or callable(option.choices)) and not option.is_open:
         by_text = {str(choice): choice for choice in choices}
         if str(value) not in by_text:
             raise QuestionError(f"{shown(value)} is no {option.label or option.name}", nearest(str(value), by_text))

@@ -9,19 +9,20 @@ lowest cost here: per block, *junk weight* times the tokens left over plus *cut 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from engine.chem.bin_files import BARE_BINS, OLDER_BINS
+from engine.chem.enriched import decode, encode
 from engine.chem.molecule_sets import load_molecule_set
 from engine.errors import DriftscopeError
-from engine.figures.words import capitalised, listed, percent
+from engine.figures.words import counted, listed, percent
 from engine.lp_records import DEFAULT_PLACEHOLDER, SHORT_PLACEHOLDER, usual_placeholder
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
 from engine.records import FIXED4, SHORTEST4, TRIMMED4, BinFormat, NumberFormat
 from engine.store.store import Store
 from engine.text.placeholder import fit_placeholder, reference_text
-from engine.text.template import GUESSED_PLACEHOLDER, drift_summary
+from engine.text.template import GUESSED_PLACEHOLDER, PLACEHOLDERS, drift_summary
 from engine.text.tokenizers import TextTokenizer, tokenizers_with
 
 TITLE = "How far do coordinates drift from a placeholder?"
@@ -34,6 +35,11 @@ FORMS: dict[str, NumberFormat] = {
     **OLDER_BINS,
     **{name: form for name, form in BARE_BINS.items() if "212" not in name},
 }
+MOST_ERRORS = 3
+NO_JUNK = (
+    f"All decimals are written here, so no number is shorter than {DEFAULT_PLACEHOLDER}. A model that drops trailing "
+    "zeros, as demo-qwen and demo-llama do, leaves positions over, and so writes junk: choose “Trailing zeros dropped”."
+)
 FORM_HELP = (
     "Some models write 0.5, not 0.5000; some write 2, not 2.0; some write the number of a bin. "
     "Only if zeros are dropped is drift positive."
@@ -48,7 +54,9 @@ OPTIONS = (
         "placeholders",
         (DEFAULT_PLACEHOLDER, SHORT_PLACEHOLDER, GUESSED_PLACEHOLDER),
         "Placeholders",
+        PLACEHOLDERS,
         is_many=True,
+        is_open=True,
         separator=" ",
         help="Any texts without brackets; in a terminal with blanks between them",
     ),
@@ -66,25 +74,50 @@ COLUMNS = {
     "mean_drift": Column("drift per block, in tokens"),
     "tokens_per_atom": Column("tokens per atom"),
 }
-CHARTS = (Chart("bars", "drift", "share", "bars", "sign", split="title", hover=("title", "drift", "blocks", "share")),)
-TABLES = ()
+CHARTS = (Chart("bars", "drift", "share", "bars", "sign", split="title", across=4,
+          hover=("title", "drift", "blocks", "share")),)  # fmt: skip
+TABLES = ("main",)
 
 
 def tables(store: Store, given: Sequence[str], options: Options) -> Tables:
     form = FORMS[options["decimals"]]
     shipped = load_molecule_set(limit=options["count"], tag=options["tag"] or None) if not given else []
-    texts, errors = [], []
+    texts, errors = list[str](), list[str]()
     for molecule in given or [entry.smiles for entry in shipped]:
-        is_text = "<" in molecule or ";" in molecule  # neither is in a SMILES
         try:
-            texts.append(molecule if is_text else reference_text(molecule, form))
+            texts.append(as_text(molecule, form))
         except DriftscopeError as error:
-            errors.append({"note": str(error)})
+            errors.append(str(error))
     if not texts:
-        raise DriftscopeError(f"no molecule has coordinates: {errors[0]['note']}" if errors else "no molecule", "")
+        problem = errors[0] if errors else "the shipped set has none of this category"
+        raise DriftscopeError(f"no molecule has coordinates: {problem}", "Choose others")
     weights = (options["junk_weight"], options["cut_weight"])
     measured = set_tables(texts, tokenizers_with(options["tokenizer_folder"]), options["placeholders"], weights, form)
-    return measured | {"left out": rows_table(errors, ["note"])}
+    is_own = any(map(is_enriched, given))
+    return measured | {
+        "notes": rows_table([{"note": note} for note in notes(measured, form, errors, is_own)], ["note"])
+    }
+
+
+def is_enriched(text: str) -> bool:
+    return "<" in text  # which is in no SMILES
+
+
+def as_text(molecule: str, form: NumberFormat) -> str:
+    if not is_enriched(molecule):
+        return reference_text(molecule, form)
+    return molecule if form is FIXED4 else encode(decode(molecule).mol, form).text
+
+
+def notes(measured: Tables, form: NumberFormat, errors: Sequence[str], is_own: bool) -> Iterator[str]:
+    source = "the file's own coordinates" if is_own else "reference conformers (ETKDGv3, seed 0, principal axes)"
+    yield f"Measured on {source}. This format alone puts a conformer {form.floor_ang:g} Å (RMSD) from itself."
+    if isinstance(form, BinFormat):
+        yield "Numbers of bins are all of one width and cannot drift: the fitted placeholder fits every block."
+    elif form is FIXED4 and not any(measured["main"]["junk_prone"].to_pylist()):
+        yield NO_JUNK
+    if errors:
+        yield f"{counted(len(errors), 'molecule')} left out: {'; '.join(errors[:MOST_ERRORS])}."
 
 
 def set_tables(
@@ -133,7 +166,7 @@ def set_tables(
 
 
 def set_words(tables: Tables) -> str:
-    """The figures in words, tokenizers of equal ones together; also the chart's text alternative."""
+    """The figures in words, tokenizers of equal ones together."""
     by_words: dict[str, list[str]] = {}
     for row in tables["main"].to_pylist():
         name = row["placeholder"].removeprefix("fitted: ")
@@ -145,6 +178,4 @@ def set_words(tables: Tables) -> str:
 
 
 def answer(tables: Tables, options: Options) -> str:
-    floor = f"This format alone puts a conformer {FORMS[options['decimals']].floor_ang:g} Å (RMSD) from itself."
-    left_out = [f"Left out: {capitalised(note)}." for note in tables["left out"]["note"].to_pylist()]
-    return answer_text([set_words(tables)], [floor, *left_out])
+    return answer_text([set_words(tables)], tables["notes"]["note"].to_pylist())

@@ -67,6 +67,7 @@ class Option:
     help: str = ""
     is_many: bool = False  # any number of the choices; in a terminal joined by the separator
     separator: str = ","
+    is_open: bool = False  # the choices are suggestions
     is_picked: bool = False  # set by a click in a chart alone, and taken back by a button
 
 

@@ -20,12 +20,13 @@ from numpy.typing import NDArray
 
 from engine.chem.enriched import CLOSE_TAG, OPEN_TAG
 from engine.errors import EnrichedError, PlaceholderError, shown
-from engine.lp_records import DEFAULT_PLACEHOLDER
+from engine.lp_records import DEFAULT_PLACEHOLDER, SHORT_PLACEHOLDER
 from engine.records import FIXED4, NumberFormat, Role
 from engine.text.tokenizers import TextTokenizer, check_text
 
 GUESSED_PLACEHOLDER = "1.23,-4.56,7.89"
 """What the reports guessed to fit the Qwen tokenizer better."""
+PLACEHOLDERS = (DEFAULT_PLACEHOLDER, SHORT_PLACEHOLDER, GUESSED_PLACEHOLDER, "-0.0000,0.0000,0.0000")
 
 ROLES: tuple[Role, ...] = ("COPY", "FREE", "BOUNDARY")
 COPY, FREE, BOUNDARY = range(3)

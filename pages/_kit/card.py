@@ -52,8 +52,8 @@ ZOOM = ["pan2d", "zoom2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]
 
 
 @st.fragment
-def card(key: str, store: Store, ids: Sequence[str]) -> None:
-    """A fragment: an option of one card redraws that card alone."""
+def card(key: str, store: Store, ids: Sequence[str], given: Mapping[str, Any] = {}) -> None:
+    """A fragment: an option of one card redraws that card alone. Options that are ``given`` have no widgets."""
     if st.session_state.pop("picked", False):
         st.rerun()  # the page next to the card may show what was picked
     question = question_of(key)
@@ -68,7 +68,8 @@ def card(key: str, store: Store, ids: Sequence[str]) -> None:
             area = st.container(key=f"answer-{key}")
             entries = entries_of(store, question.OF.kind, ids)
             with st.container(horizontal=True, vertical_alignment="bottom", key=f"options-{key}"):
-                options = {option.name: widget(option, store, entries) for option in question.OPTIONS}
+                free = [option for option in question.OPTIONS if option.name not in given]
+                options = {**given, **{option.name: widget(option, store, entries) for option in free}}
             try:
                 with st.spinner("Computing …", show_time=True):
                     answered = ask(store, key, ids, {n: v for n, v in options.items() if v is not None})
@@ -121,6 +122,7 @@ def widget(option: Option, store: Store, entries: Sequence[Any]) -> Any:
         if option.is_many:
             usual = list(option.default or ())
             words: Any = {"format_func": lambda value: choices.get(value, value), "placeholder": "any", "width": 420}
+            words["accept_new_options"] = option.is_open
             return st.multiselect(label, list(choices), usual, **words, **bound) or usual
         return choose(option, label, choices)
     if isinstance(option.default, bool):

@@ -5,20 +5,24 @@ from __future__ import annotations
 import streamlit as st
 
 from engine.chem.bin_files import BARE_BINS, OLDER_BINS, read_bins
-from engine.lp_records import DEFAULT_PLACEHOLDER, SHORT_PLACEHOLDER
+from engine.lp_records import DEFAULT_PLACEHOLDER
 from engine.records import BinFormat
-from engine.text.template import GUESSED_PLACEHOLDER
+from engine.text.template import PLACEHOLDERS
 from engine.text.tokenizers import BUILT_IN, TextTokenizer, tokenizers_with
 from pages._shared.uploads import uploads
 
 _ASKED = "tokenizer folders asked for"
 OF_FILE = "a file"
-PLACEHOLDERS = [DEFAULT_PLACEHOLDER, SHORT_PLACEHOLDER, GUESSED_PLACEHOLDER, "-0.0000,0.0000,0.0000"]
 
 
 def tokenizers() -> list[TextTokenizer]:
     """The two of the field, and a third where its folder is given."""
-    return tokenizers_with("" if folder_waits() else _folder())
+    return tokenizers_with(chosen_folder())
+
+
+def chosen_folder() -> str:
+    """Empty where none is given, or it waits for a click."""
+    return "" if folder_waits() else _folder()
 
 
 def bins_input(*, is_bare: bool) -> BinFormat | None:

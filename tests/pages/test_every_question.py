@@ -97,7 +97,7 @@ def entries_to_ask(key: str, store: Store) -> Iterator[Sequence[str]]:
     """None, one that there is not, one of another kind, and every entry alone; one of each kind also as a test."""
     of = question_of(key).OF
     ids = {kind: [entry.id for entry in store.listing(stored).entries] for kind, stored in KINDS.items()}
-    ids["sample"] = [f"{id_}/{number}" for id_ in ids["run"] for number in (0, 10**6)]
+    ids["sample"] = [f"{id_}/{number}" for id_ in RUNS.values() for number in (0, 10**6)]
     ids["model"] = list(models_of(store.listing().entries))
     yield []
     yield [NOTHING]

@@ -86,6 +86,7 @@ def test_the_molecule_set_shows_both_signs(decimals: str) -> None:
     table = app.dataframe[0].value
     short = table[table["placeholder"] == "0.000,0.000,0.000"]
     assert len(table) == 8 and (short["cut"] > 90).all()
+    assert ("Trailing zeros dropped”" in words(app)) == (decimals == "Four decimals")
     assert (table["exact"] + table["junk_prone"] + table["cut"] - 100).abs().max() < 0.15 + 1e-9  # each is rounded
     default = table[table["placeholder"] == "0.0000,0.0000,0.0000"]
     assert (default["cut"] > 20).all()
@@ -96,10 +97,10 @@ def test_the_molecule_set_shows_both_signs(decimals: str) -> None:
 def test_pasted_molecules_and_one_that_cannot_be_read() -> None:
     app = lab(view="A molecule set", set="Pasted SMILES")
     app.text_area[0].set_value("CCO ethanol\nnot-a-smiles\n").run()
-    assert set(app.dataframe[0].value["blocks"]) == {3}
+    assert set(app.dataframe[0].value["blocks"]) == {3} and "1 molecule left out: " in words(app)
     app.text_area[0].set_value("not-a-smiles").run()
-    (left_out,) = [fold for fold in app.expander if "1 of 1 molecules were left out" in fold.label]
-    assert left_out.proto.expanded and not app.info and not app.exception
+    (error,) = app.error
+    assert "cannot be read at position 2" in error.value and not app.info and not app.exception
 
 
 def test_an_uploaded_sdf_keeps_its_own_coordinates() -> None:

@@ -53,5 +53,5 @@ def test_a_set_of_molecules_and_of_texts() -> None:
 
 def test_of_a_set_what_cannot_be_read_is_left_out_or_one_line() -> None:
     done = run("ask", "lab_set", "CCO", "not-a-smiles")
-    assert done.code == 0 and re.search("Left out: .*not-a-smiles", done.out)
+    assert done.code == 0 and re.search("1 molecule left out: .*not-a-smiles", done.out)
     assert run("ask", "lab_set", "not-a-smiles").code == 2
