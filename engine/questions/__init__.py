@@ -188,17 +188,18 @@ def choices_of(option: Option, store: Store, entries: Sequence[Entry]) -> dict[A
     return dict(choices) if isinstance(choices, Mapping) else {choice: str(choice) for choice in choices}
 
 
+def parts_of(option: Option, value: Any) -> Sequence[Any]:
+    """Of an option with any number of values."""
+    if value is None:
+        return option.default or ()
+    return [part for part in value.split(option.separator) if part] if isinstance(value, str) else value
+
+
 def value_of(option: Option, store: Store, entries: Sequence[Entry], value: Any) -> Any:
     choices = choices_of(option, store, entries)
     if option.is_many:
-        value = (
-            option.default or ()
-            if value is None
-            else [part for part in value.split(option.separator) if part]
-            if isinstance(value, str)
-            else value
-        )
-        return tuple(value_of(replace(option, is_many=False), store, entries, part) for part in value)
+        each = replace(option, is_many=False)
+        return tuple(value_of(each, store, entries, part) for part in parts_of(option, value))
     if value is None:
         return next(iter(choices), None) if option.default is None else option.default
     if (choices or callable(option.choices)) and not option.is_open:

@@ -68,8 +68,7 @@ def card(key: str, store: Store, ids: Sequence[str], given: Mapping[str, Any] = 
             area = st.container(key=f"answer-{key}")
             entries = entries_of(store, question.OF.kind, ids)
             with st.container(horizontal=True, vertical_alignment="bottom", key=f"options-{key}"):
-                free = [option for option in question.OPTIONS if option.name not in given]
-                options = {**given, **{option.name: widget(option, store, entries) for option in free}}
+                options = chosen_options(question, store, entries, given)
             try:
                 with st.spinner("Computing …", show_time=True):
                     answered = ask(store, key, ids, {n: v for n, v in options.items() if v is not None})
@@ -105,6 +104,13 @@ def say_what_is_missing(key: str, missing: NeedsTexts | NeedsWork, area: Any) ->
 
 def help_of(question: Question) -> str:
     return (question.__doc__ or "").strip()
+
+
+def chosen_options(
+    question: Question, store: Store, entries: Sequence[Any], given: Mapping[str, Any]
+) -> dict[str, Any]:
+    free = [option for option in question.OPTIONS if option.name not in given]
+    return {**given, **{option.name: widget(option, store, entries) for option in free}}
 
 
 def widget(option: Option, store: Store, entries: Sequence[Any]) -> Any:
