@@ -10,7 +10,9 @@ import subprocess
 from fnmatch import filter as matching
 from pathlib import Path
 
+import numpy as np
 import pytest
+from rdkit import Chem
 
 from engine.evidence.verdicts import load
 from engine.models.loading import sized
@@ -111,6 +113,34 @@ def test_each_example_is_read(example: tuple[str, str, str], tmp_path: Path, mon
         monkeypatch.setenv(variable, name)
     document = called(f"{command} --json").document
     assert document
+
+
+BINS = re.findall(r"^\| `([^`]+)` \| `(\[C\][^`]+)` \| `([^`]+)` `([^`]+)` \|$", FORMATS, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("bins", "text", "carbon", "oxygen"), BINS, ids=[text for _, text, _, _ in BINS])
+def test_each_kind_of_bins_is_read_and_written_alike(
+    bins: str, text: str, carbon: str, oxygen: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if bins.startswith("{"):
+        Path("bins.json").write_text(bins, encoding="utf-8")
+        bins = "bins.json"
+    decoded = called(f"decode '{text}' --bins {bins} --json").document
+    places = [list(map(float, place.split(","))) for place in (carbon, oxygen)]
+    assert decoded["coordinates"] == places
+    mol = Chem.MolFromSmiles(decoded["smiles"])
+    conformer = Chem.Conformer(mol.GetNumAtoms())
+    conformer.SetPositions(np.array(places))
+    mol.AddConformer(conformer)
+    with Chem.SDWriter("a.sdf") as writer:  # not by our own writer, which keeps the text
+        writer.write(mol)
+    assert called(f"encode a.sdf --bins {bins} --json").document["enriched"] == text
+
+
+def test_all_kinds_of_bins_have_an_example() -> None:
+    kinds = [json.loads(bins)["mode"] if bins.startswith("{") else bins for bins, *_ in BINS]
+    assert kinds == ["uniform", "quantile", "cartesian_binned", "0.042 21"]
 
 
 def test_the_notebook_runs() -> None:
