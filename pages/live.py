@@ -53,7 +53,7 @@ def inputs() -> tuple[tuple[Molecule, ...], bool]:
             molecules, problems = molecule_inputs()
             show_problems(problems)
             above = st.container()
-            model, numbers = st.columns(2)
+            model, numbers = st.columns((3, 4))
             with model:
                 entry = model_input(above)
             with numbers:

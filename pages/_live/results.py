@@ -180,7 +180,7 @@ def _table(lanes: list[Running], entries: Mapping[str, Entry]) -> None:
         hide_index=True,
         height=table_height(len(rows)),
         alt="Figures of the lanes",
-        column_config={"Figure": text(width=130, pinned=True), **columns},
+        column_config={"Figure": text(width=130, pinned=True), **columns, "": text(width=520)},
     )
     plan, device = lanes[0].watch.plan, lanes[0].watch.device
     device = f" on {device}" if device else ""

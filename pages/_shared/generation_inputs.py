@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import streamlit as st
 
@@ -51,12 +52,13 @@ CONFORMERS_HELP = (
 
 def quick_inputs() -> tuple[int, int, int]:
     """Seed, samples of each molecule, conformers of each answer."""
-    left, middle, right = st.columns((3, 3, 4))
-    seed = left.number_input("Seed", 0, 2**31 - 1, 0, key="seed", bind="query-params", help="The same in all lanes.")
-    count = middle.number_input("Samples", 1, 32, 1, key="n", bind="query-params", help="Per molecule.")
-    several = right.number_input(
-        "Conformers", 1, MOST_ASKED, 1, key="conformers", bind="query-params", help=CONFORMERS_HELP
-    )
+    more: Any = {"bind": "query-params"}
+    with st.container(horizontal=True, gap="xsmall"):  # a narrow window has two lines of them, not two of a label
+        seed = st.number_input("Seed", 0, 2**31 - 1, 0, key="seed", width=80, help="The same in all lanes.", **more)
+        count = st.number_input("Samples", 1, 32, 1, key="n", width=100, help="Per molecule.", **more)
+        several = st.number_input(
+            "Conformers", 1, MOST_ASKED, 1, key="conformers", width=120, help=CONFORMERS_HELP, **more
+        )
     return int(seed or 0), int(count or 1), int(several or 1)
 
 
