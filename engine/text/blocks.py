@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import get_args
+from typing import NamedTuple, get_args
 
 from engine.lp_records import lp_of_text
 from engine.records import MOST_DECIMALS, MOST_INTEGER_DIGITS, SHORTEST4, WIDEST, BinFormat, Kind, NumberFormat
@@ -244,23 +244,30 @@ def _next_prompt(text: str, position: int) -> tuple[int, int] | None:
     return (start, end + len(_TAGS[1])) if end >= 0 else None
 
 
+def _end_of_open(text: str, start: int, reopen: int) -> int:
+    """Where a block without a ``>`` ends: at the tag, or at the next atom, else at the text's end or the next ``<``."""
+    if reopen < 0:
+        tag = text.find("[/", start)
+        return tag if tag >= 0 else len(text)
+    atom = text.rfind("[", start, reopen)
+    return atom if atom >= 0 else reopen
+
+
 def _block_at(text: str, start: int, close: int, behind: int) -> FoundBlock | None:
     """The block that opens at ``start``; None where that ``<`` is a bond or stray."""
-    before = text[start - 1 : start] if start else ""
+    before = text[max(0, start - 1) : start]
     reopen = text.find("<", start + 1)
     closed = _is_closed(text, start, close, reopen)
-    end = close
-    if not closed:
-        if text.startswith("<-[", start):
-            return None  # a dative bond before a bracket atom
-        end = text.find("[/", start) if reopen < 0 else text.rfind("[", start, reopen)  # the tag, or the next atom
-        end = end if end >= 0 else len(text) if reopen < 0 else reopen
+    if not closed and text.startswith("<-[", start):
+        return None  # a dative bond before a bracket atom
+    end = close if closed else _end_of_open(text, start, reopen)
     content = text[start + 1 : end]
     opening = text.rfind("[", behind, start) if before == "]" else -1
     descriptor = text[opening:start] if opening >= 0 else ""
     follows_atom = before == "]" and not descriptor.endswith(_TAGS)
     stands_alone = closed and (not before or before.isspace()) and not content[:1].isspace()
-    if not (follows_atom or stands_alone or (set(".,") & set(content) and any(map(str.isdigit, content)))):
+    is_triple = bool(set(".,") & set(content)) and any(map(str.isdigit, content))
+    if not (follows_atom or stands_alone or is_triple):
         return None  # a dative bond ('<-1') or stray: a triple has a point or a comma
     return FoundBlock(start, end + closed, content, closed, descriptor if follows_atom else "")
 
@@ -366,39 +373,63 @@ def _kinds_of_damaged(content: str, form: NumberFormat, is_whole_without_junk: b
     return kinds
 
 
+class _Number(NamedTuple):
+    """A number as it may be damaged; any part may be missing, but not all digits."""
+
+    start: int
+    text: str  # with its sign
+    whole: str
+    points: str
+    decimals: str
+
+    def is_begun(self, form: NumberFormat) -> bool:
+        """It ends before what the format wants of every number: its point, or all digits of a bin."""
+        if isinstance(form, BinFormat):
+            return len(self.whole) < form.digits
+        return form.least_decimals > 0 and not self.points
+
+    def is_too_long(self, form: NumberFormat) -> bool:
+        if isinstance(form, BinFormat):
+            return len(self.text) > form.digits  # a sign and a point are too many as well
+        has_leading_zero = self.whole[:1] == "0" != self.whole
+        is_long = len(self.decimals) > form.most_decimals or len(self.whole) > form.most_integer_digits
+        return is_long or has_leading_zero
+
+
+def _has_stray_mark(numbers: Sequence[_Number], gaps: Sequence[str]) -> bool:
+    """A mark where none belongs, such as ``,,`` or ``--1`` or ``1..0`` or ``.5`` or ``1.,``."""
+    is_bare = any(number.points and not number.decimals for number in numbers[:-1])
+    is_doubled = any(len(number.points) > 1 or not number.whole for number in numbers)
+    is_led = any(number.start > 0 for number in numbers[:1])
+    return is_led or is_bare or is_doubled or any("," in gap and gap != "," for gap in gaps)
+
+
+def _is_short(numbers: Sequence[_Number], form: NumberFormat, *, is_whole: bool, ends_in_mark: bool) -> bool:
+    """A number is missing, or z ends before it is whole."""
+    if len(numbers) != 3:
+        return len(numbers) < 3
+    return (is_whole and numbers[2].is_begun(form)) or (ends_in_mark and not numbers[2].decimals)
+
+
 def _kinds_of_numbers(head: str, form: NumberFormat, *, is_whole: bool, may_be_cut: bool) -> set[Kind]:
     """Kinds of the numeric beginning of a block; ``is_whole`` when nothing foreign follows it.
 
-    ``cut`` holds only where an LP or the end of the text closed the block. A number is *begun* that ends before what
-    the format wants of every number: its point, or all digits of a bin.
+    ``cut`` holds only where an LP or the end of the text closed the block.
     """
-    numbers = list(_NUMBER.finditer(head))
-    parts = [number.groups() for number in numbers]  # whole, points, decimals; any may be missing, but not all digits
-    gaps = [head[left.end() : right.start()] for left, right in pairwise(numbers)]
-    if isinstance(form, BinFormat):
-        begun = [len(whole) < form.digits for whole, _, _ in parts]
-        extra = [len(number.group()) > form.digits for number in numbers]  # a sign and a point are too many as well
-    else:
-        begun = [form.least_decimals > 0 and not points for _, points, _ in parts]
-        extra = [
-            len(decimals) > form.most_decimals or len(whole) > form.most_integer_digits or whole[:1] == "0" != whole
-            for whole, _, decimals in parts
-        ]
+    found = list(_NUMBER.finditer(head))
+    numbers = [_Number(number.start(), number.group(), *number.groups()) for number in found]
+    gaps = [head[left.end() : right.start()] for left, right in pairwise(found)]
+    begun = [number.is_begun(form) for number in numbers]
     ends_in_mark = is_whole and head[-1:] in (".", ",", "-")
-    short = (is_whole and begun[2:] == [True]) or (ends_in_mark and [part[2] for part in parts[2:]] == [""])
     applies: dict[Kind, bool] = {
-        "extra_digit": any(extra),
-        "integer": any((begun if is_whole and not may_be_cut else begun[:-1])[:3]),
+        "extra_digit": any(number.is_too_long(form) for number in numbers),
+        "integer": any(begun[:3] if is_whole and not may_be_cut else begun[:-1][:3]),
         "fourth_number": len(numbers) > 3,
-        "missing_comma": any("," not in gap for gap in gaps),
-        # A mark where none belongs, such as ``,,`` or ``--1`` or ``1..0`` or ``.5`` or ``1.,``.
-        "punctuation": any("," in gap and gap != "," for gap in gaps)
-        or any(number.start() > 0 for number in numbers[:1])
-        or any(points and not decimals for _, points, decimals in parts[:-1])
-        or any(len(points) > 1 or not whole for whole, points, _ in parts),
+        "missing_comma": not all("," in gap for gap in gaps),
+        "punctuation": _has_stray_mark(numbers, gaps),
         "trailing_mark": ends_in_mark,
         "missing_z": len(numbers) < 3,
-        "cut": may_be_cut and (len(numbers) < 3 or short),
+        "cut": may_be_cut and _is_short(numbers, form, is_whole=is_whole, ends_in_mark=ends_in_mark),
     }
     return {kind for kind, is_so in applies.items() if is_so}
 
