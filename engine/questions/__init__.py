@@ -196,26 +196,35 @@ def parts_of(option: Option, value: Any) -> Sequence[Any]:
 
 
 def value_of(option: Option, store: Store, entries: Sequence[Entry], value: Any) -> Any:
-    choices = choices_of(option, store, entries)
     if option.is_many:
-        each = replace(option, is_many=False)
-        return tuple(value_of(each, store, entries, part) for part in parts_of(option, value))
+        one = replace(option, is_many=False)
+        return tuple(value_of(one, store, entries, part) for part in parts_of(option, value))
+    choices = choices_of(option, store, entries)
     if value is None:
         return next(iter(choices), None) if option.default is None else option.default
     if (choices or callable(option.choices)) and not option.is_open:
-        by_text = {str(choice): choice for choice in choices}
-        if str(value) not in by_text:
-            raise QuestionError(f"{shown(value)} is no {option.label or option.name}", nearest(str(value), by_text))
-        return by_text[str(value)]
+        return choice_of(option, choices, value)
     if isinstance(option.default, bool):
         return value if isinstance(value, bool) else str(value).lower() in ("true", "1", "yes")
     if option.bounds or isinstance(option.default, int | float):
-        try:
-            number = type(option.bounds[0] if option.bounds else option.default)(value)
-        except (ValueError, OverflowError):
-            raise QuestionError(f"{option.name} is a number, not {shown(value)}", "") from None
-        low, high = option.bounds or (number, number)
-        if not low <= number <= high:
-            raise QuestionError(f"{option.name} is between {low:g} and {high:g}, not {number:g}", "")
-        return number
+        return number_of(option, value)
     return str(value)
+
+
+def choice_of(option: Option, choices: Iterable[Any], value: Any) -> Any:
+    by_text = {str(choice): choice for choice in choices}
+    if str(value) not in by_text:
+        raise QuestionError(f"{shown(value)} is no {option.label or option.name}", nearest(str(value), by_text))
+    return by_text[str(value)]
+
+
+def number_of(option: Option, value: Any) -> int | float:
+    kind = type(option.bounds[0] if option.bounds else option.default)
+    try:
+        number: int | float = kind(value)
+    except (ValueError, OverflowError):
+        raise QuestionError(f"{option.name} is a number, not {shown(value)}", "") from None
+    low, high = option.bounds or (number, number)
+    if not low <= number <= high:
+        raise QuestionError(f"{option.name} is between {low:g} and {high:g}, not {number:g}", "")
+    return number

@@ -165,6 +165,26 @@ def opened(tables: Mapping[str, Any], limits: Limits) -> duckdb.DuckDBPyConnecti
     return database
 
 
+def arrow_ready(relation: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
+    """Types that Arrow lacks as text, and names that differ."""
+    kinds = list(map(str, relation.types))
+    is_text = [bool(TEXT_ONLY.search(kind)) or kind.count("[") + kind.count("(") > MOST_NESTED for kind in kinds]
+    if not any(is_text) and len(set(relation.columns)) == len(relation.columns):
+        return relation
+    columns = []
+    for number, (name, as_text) in enumerate(zip(relation.columns, is_text, strict=True), 1):
+        quoted = name.replace('"', '""')
+        columns.append(f'#{number}{"::VARCHAR" if as_text else ""} AS "{quoted}"')
+    return relation.project(", ".join(columns)).project("*")  # which makes the names differ
+
+
+def first_statement(sql: str) -> str:
+    """Up to its semicolon, which may stand in a text as well."""
+    text = sql.encode()  # the tokenizer counts bytes
+    ends = (offset for offset, kind in duckdb.tokenize(sql) if kind == duckdb.token_type.operator)
+    return text[: next((offset for offset in ends if text.startswith(b";", offset)), len(text))].decode()
+
+
 def rows_of(
     database: duckdb.DuckDBPyConnection, sql: str, names: Mapping[str, Any], limits: Limits
 ) -> tuple[pa.Table, bool]:
@@ -174,16 +194,7 @@ def rows_of(
         raise SqlError(f"${name} has no value", nearest(f"${name}", [f"${candidate}" for candidate in names]))
     texts = duckdb.list_type(duckdb.sqltypes.VARCHAR)  # an empty list has a type, too
     values = {name: duckdb.Value(v, texts) if isinstance(v := names[name], tuple) else v for name in used} or None
-    text = sql.encode()  # the tokenizer counts bytes
-    ends = (offset for offset, kind in duckdb.tokenize(sql) if kind == duckdb.token_type.operator)
-    end = next((offset for offset in ends if text.startswith(b";", offset)), len(text))
-    relation = database.sql(text[:end].decode(), params=values)
-    kinds = list(map(str, relation.types))
-    is_text = [bool(TEXT_ONLY.search(kind)) or kind.count("[") + kind.count("(") > MOST_NESTED for kind in kinds]
-    if any(is_text) or len(set(relation.columns)) < len(relation.columns):
-        names_of = enumerate((name.replace('"', '""') for name in relation.columns), 1)
-        columns = [f'#{at}{"::VARCHAR" if is_text[at - 1] else ""} AS "{name}"' for at, name in names_of]
-        relation = relation.project(", ".join(columns)).project("*")  # which makes the names differ
+    relation = arrow_ready(database.sql(first_statement(sql), params=values))
     batches, rows, left, is_cut = [], 0, limits.answer_mb * MB, False
     with relation.to_arrow_reader(ROWS_PER_BATCH) as reader:
         a_row = len("".join(relation.columns))

@@ -138,14 +138,20 @@ class StoreListing:
     damages: tuple[Damage, ...]
     notes: tuple[Damage, ...] = ()  # files that are no part of the store
 
+    def _near(self, id_: str) -> list[Entry]:
+        """Those of that id, else of that label, else with this in their id."""
+        near = [entry for entry in self.entries if entry.id == id_]
+        if not id_ or near:
+            return near
+        named = [entry for entry in self.entries if entry.row.get("label") == id_]
+        return named or [entry for entry in self.entries if id_ in entry.id]
+
     def get(self, id_: str, kind: Kind) -> Entry:
         """The entry of that id or label, or the only one with this in its id."""
-        near = [entry for entry in self.entries if entry.id == id_]
-        for damage in () if near else self.damages:
-            if f"/{kind.key}={id_}/" in damage.where + "/":
-                raise StoreError(f"{damage.where}: {damage.reason}", "Run `verify`")
-        near = near or [entry for entry in self.entries if id_ and entry.row.get("label") == id_]
-        near = near or [entry for entry in self.entries if id_ and id_ in entry.id]
+        near = self._near(id_)
+        damaged = [damage for damage in self.damages if f"/{kind.key}={id_}/" in damage.where + "/"]
+        if damaged and id_ not in [entry.id for entry in near]:
+            raise StoreError(f"{damaged[0].where}: {damaged[0].reason}", "Run `verify`")
         if len(near) > 1:
             some = ", ".join(entry.id for entry in near[:MOST_NAMED])
             raise StoreError(f"there are {len(near)} {kind.folder} like {shown(id_)}", f"Give more of its name: {some}")

@@ -193,14 +193,20 @@ def _conformer_of_tokens(generated: ReadText) -> list[int]:
     return list(map(int, numbers))
 
 
-def _marks(template: Template, generated: ReadText, pairs: Sequence[_Pair], mode: Mode) -> list[Mark]:
-    text_marks: list[Mark] = [""] * len(generated.ids)
+def _text_marks(generated: ReadText) -> list[Mark]:
+    """Of each token of the text by itself: junk, and the last one of a number that was cut."""
+    marks: list[Mark] = [""] * len(generated.ids)
     ranges = free_ranges(generated.roles, generated.block_of, len(generated.blocks))
     for inside, reading in zip(ranges, generated.readings, strict=True):
         if "cut" in reading.kinds and inside:
-            text_marks[inside[-1]] = "cut"
+            marks[inside[-1]] = "cut"
     for position in np.flatnonzero(generated.is_junk).tolist():
-        text_marks[position] = "junk"
+        marks[position] = "junk"
+    return marks
+
+
+def _marks(template: Template, generated: ReadText, pairs: Sequence[_Pair], mode: Mode) -> list[Mark]:
+    text_marks = _text_marks(generated)
     if mode == "position":
         return ["" if pos is None else text_marks[pos] for pos, _ in pairs]
     # Tokens that are beyond the template where it has no position for them. The last is for no block.

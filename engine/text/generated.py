@@ -267,7 +267,7 @@ def first_difference(left: Sequence[int], right: Sequence[int]) -> int | None:
 def _align(template: Sequence[Unit], generated: Sequence[Unit]) -> list[int]:
     """Global alignment by dynamic programming."""
     rows, columns = len(generated), len(template)
-    if rows == 0 or columns == 0 or rows * columns > MOST_CELLS:
+    if not 0 < rows * columns <= MOST_CELLS:
         # Text thousands of blocks long follows no template; pair from the left as far as both go.
         return [index if index < columns else -1 for index in range(rows)]
     every = {*generated, *template}

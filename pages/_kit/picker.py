@@ -33,6 +33,12 @@ BY_VALUE = {"model": "Model", "lp": "LP", TAGS: "Tag"}  # columns to filter by, 
 Row = dict[str, Any]
 
 
+def in_place(ids: Sequence[str], ticked: Sequence[str], shown: Sequence[str]) -> list[str]:
+    """Those before that are ticked still, or that no row shows, then the new ones."""
+    kept = [id_ for id_ in ids if id_ in ticked or id_ not in shown]
+    return [*kept, *(id_ for id_ in ticked if id_ not in kept)]
+
+
 @dataclass(frozen=True, slots=True)
 class Picker:
     """``cells`` gives an entry's row under the names of ``columns``, in the table's order; its id comes last."""
@@ -238,6 +244,11 @@ class Picker:
             is_alone = st.toggle("Ticked", key=f"{self.prefix}only", disabled=not has_choice, width="content", **more)
         return wanted, (words or "").casefold().split(), is_alone
 
+    def limited(self, ids: Sequence[str]) -> list[str]:
+        """As many as may be, the last ones; of more than a pair with the control."""
+        control = ids[:1] if self.has_control and self.most > 2 and len(ids) > self.most else []
+        return [*control, *ids[len(control) - self.most :]]
+
     def take(self, key: str, shown: Sequence[str], names: Mapping[str, str]) -> None:
         """What is ticked now; ``shown`` has the ids of the table's rows, ``names`` those that were ticked before.
 
@@ -252,14 +263,12 @@ class Picker:
         was_default = ids == tuple(st.session_state.pop(self.opened_with, ()))
         if was_default and not self.has_control and not {*ticked} <= {*ids}:
             ids, ticked = (), [id_ for id_ in ticked if id_ not in ids]
-        kept = [id_ for id_ in ids if id_ in ticked or id_ not in shown]
-        ticked = [*kept, *(id_ for id_ in ticked if id_ not in kept)]
-        if len(ticked) > self.most:
-            control = ticked[:1] if self.has_control and self.most > 2 else []
-            ticked = [*control, *ticked[len(control) - self.most :]]
-            left = escaped(listed([names[id_] for id_ in ids if id_ not in ticked]) or "the first ones")
+        ticked = in_place(ids, ticked, shown)
+        chosen = self.limited(ticked)
+        if len(chosen) < len(ticked):
+            left = escaped(listed([names[id_] for id_ in ids if id_ not in chosen]) or "the first ones")
             st.toast(f"At most {self.most} {self.noun}s, so this leaves out {left}.", icon=":material/info:")
-        self.put(ticked)
+        self.put(chosen)
 
     def _control(self, names: Mapping[str, str]) -> None:
         """Which one is the control, and how to choose another or none."""

@@ -82,17 +82,19 @@ def json_texts(column: pa.ChunkedArray) -> Iterator[str | None]:
     return (None if value is None else json.dumps(value, ensure_ascii=False) for value in json_values(column))
 
 
+def _joined(items: Iterable[object]) -> str:
+    return " ".join("?" if item is None else str(item) for item in items)
+
+
 def _texts(column: pa.ChunkedArray, kind: pa.DataType) -> Iterable[str | None] | None:
     """What CSV has instead of this type; None where it takes the type as it is."""
     values = (value for part in column.iterchunks() for value in part.to_pylist())
     if pa.types.is_list(kind) and not pa.types.is_nested(kind.value_type):
-        return (None if row is None else " ".join("?" if item is None else str(item) for item in row) for row in values)
+        return (None if row is None else _joined(row) for row in values)
     if pa.types.is_nested(kind):
         return json_texts(column)
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return (None if value is None else value.hex() for value in values)
-    if any(is_text(kind) for is_text in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)):
-        return values
     if pa.types.is_dictionary(kind):
         return _texts(column.cast(kind.value_type), kind.value_type)
-    return None
+    return values if kind in (pa.string(), pa.large_string(), pa.string_view()) else None
