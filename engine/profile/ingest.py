@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 
 from engine.decode.steps import STEP
 from engine.errors import DriftscopeError, FileError, one_line, shown
@@ -37,6 +38,15 @@ from engine.user_files import open_file
 MOST_NAME = 60
 FILES, SUFFIXES = "profiles", (".json", ".json.gz")  # where trace files lie in a store
 OF_DEVICES = ("cuda", "gpu", "hip", "mtia", "xpu")
+ODDITIES = {
+    "pair": "with only a begin or an end: left out",
+    "no_duration": "without a readable duration: calls of no time",
+    "negative": "with a negative duration: in the sums as it is",
+    "no_time": "without a readable time: in the sums, not in the timeline",
+    "lenient": "in invalid JSON: read leniently",
+    "named": "without a category, work of a device by the name of its process",
+    "unnamed": "without a category, read as operators of the host",
+}
 COUNTS = ("samples", "tokens", "forced_tokens", "forward_passes")
 Progress = Callable[[int, float], None]
 """Called with the number of events with a duration so far, and the share of the file that they come from."""
@@ -71,21 +81,10 @@ def add_trace(
 ) -> Entry:
     """Read a trace or a table of one, and publish it in the store. ``about`` has columns of ``traces`` that the file
     does not know; ``written`` are rows of ``trace_steps`` without the trace_id, of so many ``steps``."""
-    row = {name: value for name, value in (about or {}).items() if value not in ("", None)}
-    counted_by = "user"
-    if "run_id" in row:  # the whole name, and the run's counts where none are given
-        run = store.entry(row["run_id"], RUN)
-        row["run_id"] = run.id
-        if row.keys().isdisjoint(COUNTS):
-            row |= {name: run.row[name] for name in COUNTS if run.row.get(name) is not None}
-            counted_by = "run"
-    if not row.keys().isdisjoint(COUNTS):
-        row.setdefault("counted_by", counted_by)
     families = load_families()
     sweep(store.home, TRACE)
-    trace_id = new_trace_id(row.get("label") or path.name)
-    made = {"trace_id": trace_id, "created_at": datetime.now(UTC).isoformat()}
-    row = {"source": path.name, "origin": "imported", **row, **made}
+    row = row_of(store, path, about or {})
+    trace_id = row["trace_id"]
     if looks_like_a_table(path):
         table, figures = read_table(path, trace_id, families)
         return write_entry(store.home, TRACE, trace_id, row | figures, [table])
@@ -93,51 +92,25 @@ def add_trace(
         counts, file = read_trace(db, path, say)
         summariser = Summary(db, trace_id, families)
         figures, tables = summariser.summary()
-        odd = {
-            "with only a begin or an end: left out": counts["pair"],
-            "without a readable duration: calls of no time": counts["no_duration"],
-            "with a negative duration: in the sums as it is": counts["negative"],
-            "without a readable time: in the sums, not in the timeline": counts["no_time"],
-            "in invalid JSON: read leniently": file.lenient,
-            "without a category, work of a device by the name of its process": counts["named"],
-            "without a category, read as operators of the host": counts["unnamed"],
-        }
-        warnings = [f"{counted(count, 'event')} {oddity}" for oddity, count in odd.items() if count]
-        # A trace of a device's host alone, or of bookkeeping alone: its figures are not what they seem to be.
-        if not {"device", "host"} & set(summariser.sides):
-            warnings.append("no work is in it: neither kernels nor operators")
-        elif "device" not in summariser.sides and any(
-            op["category"].casefold().startswith(OF_DEVICES) for op in summariser.operations
-        ):
-            warnings.append("no work of a device is in it: its figures are of operators on the CPU")
-        if written:  # what the steps wrote, where each step has its mark
+        odd = {name: file.lenient if name == "lenient" else counts[name] for name in ODDITIES}
+        warnings = [f"{counted(count, 'event')} {ODDITIES[name]}" for name, count in odd.items() if count]
+        warnings += no_work(summariser)
+        if written:
             marks = tables.get(TRACE_MARKS.name)
             marked = 0 if marks is None else marks["name"].to_pylist().count(STEP)
-            if marked == steps:
-                rows = TRACE_STEPS.rows([{"trace_id": trace_id, **step} for step in written])
-                tables = {**tables, TRACE_STEPS.name: rows}
-            else:
-                warnings.append(f"{marked:,} marks of {steps:,} steps: what each wrote is left out")
-        devices = file.head.get("deviceProperties")
-        named = [item.get("name") for item in devices if isinstance(item, dict)] if isinstance(devices, list) else []
-        kinds = Counter(one_line(name)[:200] for name in named if isinstance(name, str))
-        device = ", ".join(f"{count} x {name}" if count > 1 else name for name, count in kinds.items())
+            of_steps, problem = what_steps_wrote(trace_id, written, marked, steps)
+            tables, warnings = {**tables, **of_steps}, [*warnings, *problem]
         events = summariser.events() if with_events else iter(())
         row |= figures | {
             "form": "events",
-            "device": device.encode("utf-8", "replace").decode() or None,
+            "device": device_of(file.head),
             "is_complete": True,
             "flows": counts["flow"],
             "others": counts["other"],
             "warnings": "\n".join(warnings) or None,
         }
         if keep_file:
-            with path.open("rb") as source:
-                is_packed = source.read(2) == b"\x1f\x8b"
-                row["file"] = f"{FILES}/{trace_id}{SUFFIXES[is_packed]}"
-                source.seek(0)
-                with store.home.writing(row["file"]) as target:
-                    shutil.copyfileobj(source, target, 1024 * 1024)
+            row["file"] = kept(store, path, trace_id)
         try:
             groups = chain([tables], ({TRACE_EVENTS.name: batch} for batch in events))
             return write_entry(store.home, TRACE, trace_id, row, groups)
@@ -146,6 +119,61 @@ def add_trace(
                 with contextlib.suppress(DriftscopeError):
                     store.home.remove(row["file"])
             raise
+
+
+def what_steps_wrote(
+    trace_id: str, written: Sequence[Mapping[str, Any]], marked: int, steps: int
+) -> tuple[dict[str, pa.Table], list[str]]:
+    """Its table where each step has its mark, else why there is none."""
+    if marked != steps:
+        return {}, [f"{marked:,} marks of {steps:,} steps: what each wrote is left out"]
+    return {TRACE_STEPS.name: TRACE_STEPS.rows([{"trace_id": trace_id, **step} for step in written])}, []
+
+
+def row_of(store: Store, path: Path, about: Mapping[str, Any]) -> dict[str, Any]:
+    """What is known before the file is read. A run is named whole, and has the counts where none are given."""
+    row = {name: value for name, value in about.items() if value not in ("", None)}
+    counted_by = "user"
+    if "run_id" in row:
+        run = store.entry(row["run_id"], RUN)
+        row["run_id"] = run.id
+        if row.keys().isdisjoint(COUNTS):
+            row |= {name: run.row[name] for name in COUNTS if run.row.get(name) is not None}
+            counted_by = "run"
+    if not row.keys().isdisjoint(COUNTS):
+        row.setdefault("counted_by", counted_by)
+    made = {"trace_id": new_trace_id(row.get("label") or path.name), "created_at": datetime.now(UTC).isoformat()}
+    return {"source": path.name, "origin": "imported", **row, **made}
+
+
+def no_work(summariser: Summary) -> list[str]:
+    """A trace of a device's host alone, or of bookkeeping alone: its figures are not what they seem to be."""
+    if not {"device", "host"} & set(summariser.sides):
+        return ["no work is in it: neither kernels nor operators"]
+    categories = [op["category"].casefold() for op in summariser.operations]
+    if "device" not in summariser.sides and any(category.startswith(OF_DEVICES) for category in categories):
+        return ["no work of a device is in it: its figures are of operators on the CPU"]
+    return []
+
+
+def device_of(head: Mapping[str, Any]) -> str | None:
+    """``2 x NVIDIA H100``"""
+    devices = head.get("deviceProperties")
+    named = [item.get("name") for item in devices if isinstance(item, dict)] if isinstance(devices, list) else []
+    kinds = Counter(one_line(name)[:200] for name in named if isinstance(name, str))
+    device = ", ".join(f"{count} x {name}" if count > 1 else name for name, count in kinds.items())
+    return device.encode("utf-8", "replace").decode() or None
+
+
+def kept(store: Store, path: Path, trace_id: str) -> str:
+    """Where the store has a copy of the file now."""
+    with path.open("rb") as source:
+        is_packed = source.read(2) == b"\x1f\x8b"
+        source.seek(0)
+        file = f"{FILES}/{trace_id}{SUFFIXES[is_packed]}"
+        with store.home.writing(file) as target:
+            shutil.copyfileobj(source, target, 1024 * 1024)
+    return file
 
 
 def remove_trace(store: Store, trace_id: str) -> None:

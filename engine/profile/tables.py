@@ -41,6 +41,32 @@ def looks_like_a_table(path: Path) -> bool:
     return bool(start) and start[:1] not in (b"{", b"[") and not _BINARY.search(start)
 
 
+def unclear_spans(operations: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What was set apart from the work, largest first."""
+    unclear = [op for op in operations if op["side"] == op["family"] == "mark" and op["total_ns"]]
+    if not unclear:
+        return []
+    names = [shown(op["name"], MOST_NAMED) for op in sorted(unclear, key=lambda op: -op["total_ns"])]
+    more = [f"{len(names) - MOST_NAMES:,} more"] if len(names) > MOST_NAMES else []
+    spent_ms = fixed(sum(op["total_ns"] for op in unclear) / 1e6, 0)
+    return [
+        f"{counted(len(names), 'name')} may be spans, not kernels, and left out of the work: "
+        f"{listed(names[:MOST_NAMES] + more)} ({spent_ms} ms); a kernel among them needs a rule of your own"
+    ]
+
+
+def overlaps(operations: Sequence[Mapping[str, Any]], total_ns: int) -> list[str]:
+    """Whether the kernels take longer than the profiler's own longest span."""
+    spans_ns = [op["total_ns"] for op in operations if (op["side"], op["family"]) == ("mark", PROFILER)]
+    longest_ns = max(spans_ns, default=0)
+    if not 0 < longest_ns < total_ns:
+        return []
+    return [
+        f"the kernels' {fixed(total_ns / 1e6, 0)} ms are more than the profiler's own "
+        f"{fixed(longest_ns / 1e6, 0)} ms: they overlap, or some of them are spans"
+    ]
+
+
 def read_table(path: Path, trace_id: str, families: Families) -> tuple[dict[str, pa.Table], dict[str, Any]]:
     """The table of operations, and columns of the trace's own row."""
     rows = _rows(path)
@@ -62,22 +88,9 @@ def read_table(path: Path, trace_id: str, families: Families) -> tuple[dict[str,
     ]
     of_work = [op for op in operations if op["side"] == work]
     total = sum(op["total_ns"] for op in of_work)
-    warnings = []
-    unclear = [op for op in operations if op["side"] == op["family"] == "mark" and op["total_ns"]]
-    if unclear:  # what was set apart
-        names = [shown(op["name"], MOST_NAMED) for op in sorted(unclear, key=lambda op: -op["total_ns"])]
-        more = [f"{len(names) - MOST_NAMES:,} more"] if len(names) > MOST_NAMES else []
-        warnings.append(
-            f"{counted(len(names), 'name')} may be spans, not kernels, and left out of the work: "
-            f"{listed(names[:MOST_NAMES] + more)} ({fixed(sum(op['total_ns'] for op in unclear) / 1e6, 0)} ms); "
-            "a kernel among them needs a rule of your own"
-        )
-    spans = [op["total_ns"] for op in operations if (op["side"], op["family"]) == ("mark", PROFILER)]
-    if work == "device" and 0 < max(spans, default=0) < total:
-        warnings.append(
-            f"the kernels' {fixed(total / 1e6, 0)} ms are more than the profiler's own "
-            f"{fixed(max(spans) / 1e6, 0)} ms: they overlap, or some of them are spans"
-        )
+    warnings = unclear_spans(operations)
+    if work == "device":
+        warnings += overlaps(operations, total)
     figures: dict[str, Any] = {
         "form": "table",
         "events": sum(op["calls"] for op in operations),

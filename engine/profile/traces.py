@@ -202,19 +202,9 @@ def passes_of(store: Store, entry: Entry, family: str = "annotation") -> Passes:
 
 def cautions(control: Trace, test: Trace) -> Iterator[str]:
     """What to know before any figure. Texts may have words of a trace's file in them: escape them."""
-    rows = {trace.name: trace.entry.row for trace in (control, test)}
     if control.entry.id != test.entry.id:
-        if reason := incomparable(control, test):
-            yield reason
-        if {row.get("form") for row in rows.values()} == {"events", "table"}:
-            yield "One of the two is a table of sums: its timeline, gaps and overlaps are unknown."
-        devices = [row.get("device") for row in rows.values()]
-        if all(devices) and devices[0] != devices[1]:
-            yield f"They ran on different devices: {control.name} on {devices[0]}, {test.name} on {devices[1]}."
-        control_tokens, test_tokens = control.known("tokens"), test.known("tokens")
-        if control_tokens and test_tokens and abs(test_tokens / control_tokens - 1) > WINDOW:
-            counts = f"{fixed(control_tokens, 0)} and {fixed(test_tokens, 0)}"
-            yield f"They cover {counts} tokens: compare per-token figures."
+        yield from pair_cautions(control, test)
+    rows = {trace.name: trace.entry.row for trace in (control, test)}
     reported = [name for name, row in rows.items() if row.get("origin") == "reported"]
     if reported:
         yield f"{' and '.join(reported)}: as a report states it, which names some operations only; not measured here."
@@ -225,3 +215,17 @@ def cautions(control: Trace, test: Trace) -> Iterator[str]:
             yield f"{name}: per-token figures use the whole run's tokens, right only if the trace covers all of it."
         for line in str(row.get("warnings") or "").splitlines():
             yield f"The file of {name}: {line.rstrip('.')}."
+
+
+def pair_cautions(control: Trace, test: Trace) -> Iterator[str]:
+    if reason := incomparable(control, test):
+        yield reason
+    if {control.entry.row.get("form"), test.entry.row.get("form")} == {"events", "table"}:
+        yield "One of the two is a table of sums: its timeline, gaps and overlaps are unknown."
+    first, second = control.entry.row.get("device"), test.entry.row.get("device")
+    if first and second and first != second:
+        yield f"They ran on different devices: {control.name} on {first}, {test.name} on {second}."
+    control_tokens, test_tokens = control.known("tokens"), test.known("tokens")
+    if control_tokens and test_tokens and abs(test_tokens / control_tokens - 1) > WINDOW:
+        counts = f"{fixed(control_tokens, 0)} and {fixed(test_tokens, 0)}"
+        yield f"They cover {counts} tokens: compare per-token figures."
