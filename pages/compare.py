@@ -26,9 +26,11 @@ VIEWS = PAGES["compare"]
 def side_by_side(store: Store, ids: Sequence[str]) -> None:
     matrix, *figures = VIEWS["Side by side", ""]
     cards([matrix], store, ids)
+    if not ids:
+        return
     label = "All figures of these runs, with their differences"
     of_a_link = any(option.name in st.query_params for key in figures for option in question_of(key).OPTIONS)
-    is_open = is_unfolded(ALL_FIGURES, at_first=len(ids) == 1 or of_a_link)
+    is_open = of_a_link or is_unfolded(ALL_FIGURES, at_first=len(ids) <= 2)
     with fold(label, ALL_FIGURES, is_open, ":material/table_rows:"):
         if is_open:
             cards(figures, store, ids)

@@ -255,7 +255,7 @@ def why_not_a_triple(content: str) -> str | None:
 
 _SERIALIZATION = "[SERIALIZATION]"
 _BARE_BLOCK = re.compile(rf"(?P<none>{NO_ATOM})|({BARE_ATOM})([0-9]*)(;?)", re.DOTALL)
-_BLOCK_IN_BRACKETS = re.compile(rf"(?P<none>{NO_ATOM})|({BARE_ATOM})<([^<>\[\]]*)>", re.DOTALL)
+_BLOCK_IN_BRACKETS = re.compile(rf"(?P<none>{NO_ATOM})|({BARE_ATOM})<([^>]*)>", re.DOTALL)
 
 
 def as_decimals(text: str, form: NumberFormat, reader: ReaderName = "strict", *, keep: bool = False) -> str:

@@ -49,6 +49,14 @@ FITTED_MOLECULES = 20
 """Molecules of which reference conformers an adaptive placeholder is fitted to."""
 
 
+def constraint_of(loaded: LoadedModel, plan: Plan) -> Constraint:
+    """Of a settled plan; an LP that cannot be had for this model says so here."""
+    name, before = lp_record(split_cleanup(plan.lp)[0]).name, count_conformers(plan.examples)
+    form = plan.form or loaded.entry.numbers
+    parameters = LpParameters(plan.placeholder, form, plan.equal_work, plan.conformers, before)
+    return build_constraint(name, loaded.tokenizer, loaded.vocab_rows, parameters)
+
+
 class Generation:
     """One call. Iterate over ``events``; ``samples`` are read as their stops come by.
 
@@ -69,9 +77,7 @@ class Generation:
         self.lp = lp_record(lp).name
         self.form = plan.form or loaded.entry.numbers
         self.placeholder = self.plan.placeholder
-        before = count_conformers(plan.examples)
-        parameters = LpParameters(self.placeholder, self.form, plan.equal_work, plan.conformers, before)
-        self.constraint = build_constraint(self.lp, loaded.tokenizer, loaded.vocab_rows, parameters)
+        self.constraint = constraint_of(loaded, self.plan)
         self.reader = Reader(loaded.tokenizer, self.lp, self.placeholder, self.form, cleanup)
         self.backend = make_backend(loaded, self.constraint, self.plan.backend, compile=plan.compile)
         self._take(molecules, numbers, began)

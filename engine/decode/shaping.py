@@ -119,8 +119,8 @@ class Shaper:
         return choices
 
     def _settle(self, choices: _Choices) -> None:
-        """Ask until it is known of each row which tokens its filters keep. First what it needs and its likeliest ones;
-        where that does not settle it all of its tokens, which takes little longer than a few of them."""
+        """Ask until it is known of each row which tokens its filters keep. First what it needs, each alone, and its
+        likeliest ones; where that does not settle it all of its tokens, which takes little longer than a few."""
         waiting, likeliest = np.arange(len(choices.index)), LIKELIEST
         while True:
             waiting, needed = self._needed(choices, waiting)
@@ -128,7 +128,8 @@ class Shaper:
                 break
             asked = choices.status_in_order(waiting) == UNKNOWN
             asked[:, likeliest:] &= needed[:, likeliest:]
-            self.tokens.ask(choices.tokens, *choices.pairs(waiting, asked))
+            alone = needed[asked] if likeliest == LIKELIEST else np.zeros(int(asked.sum()), dtype=bool)
+            self.tokens.ask(choices.tokens, *choices.pairs(waiting, asked), alone=alone)
             likeliest = choices.chances.shape[1]
 
     def _needed(self, choices: _Choices, of: Columns) -> tuple[Columns, Flags]:

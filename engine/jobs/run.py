@@ -21,14 +21,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rdkit import Chem
 
-from engine.chem.enriched import as_decimals, prompt_of
+from engine.chem.enriched import as_decimals, described, prompt_of
 from engine.chem.geometry import judged_with
 from engine.chem.judges import JudgePool, JudgeTask
 from engine.chem.molecule_files import MoleculeList, heavy_atoms_of, smiles_of
 from engine.chem.rmsd import least_rmsd
 from engine.chem.smiles import parse_written
 from engine.decode.diagnosis import close_ids
-from engine.decode.generation import FITTED_MOLECULES, Generation, context_of, settled
+from engine.decode.generation import FITTED_MOLECULES, Generation, constraint_of, context_of, settled
 from engine.decode.samples import Sample
 from engine.decode.scoring import Scored, reader_of, score
 from engine.decode.steps import Event, StepObserver, Stop, Tap
@@ -84,7 +84,9 @@ def begin(
     each = list(dict.fromkeys(smiles))  # one may be asked for many times
     fitted, longest = list(map(parse_written, each[:FITTED_MOLECULES])), parse_written(max(each, key=len))
     plan = replace(plan, plan=settled(loaded, fitted, plan.plan))
-    context_of(loaded, plan.plan).prompt(longest, plan.plan.limit_of(longest.heavy_atoms))  # the longest may not fit
+    # What cannot be written is found before anything is stored: the longest may not fit.
+    context_of(loaded, plan.plan).prompt(longest, plan.plan.limit_of(longest.heavy_atoms))
+    constraint_of(loaded, plan.plan).compile(described(longest, plan.plan.descriptors_of(loaded.entry.descriptors)))
     sweep(files, RUN)
     run_id = new_run_id(loaded.entry.name, plan.plan.lp)
     row = _first_row(run_id, loaded, len(each), len(molecules), plan)

@@ -370,12 +370,22 @@ class ShapedTokens:
         candidates.is_seen[index, columns] = True
         candidates.cover(index, columns)
 
-    def ask(self, candidates: Candidates, index: Columns, columns: Columns, *, keeps: bool = True) -> None:
-        """Set the status of legal tokens (of pairs: an answer's index, in rising order, and a column); ``keeps``: what
-        is found for the axis that is written, as witnesses."""
+    def ask(
+        self,
+        candidates: Candidates,
+        index: Columns,
+        columns: Columns,
+        *,
+        alone: Flags | None = None,
+        keeps: bool = True,
+    ) -> None:
+        """Set the status of legal tokens (of pairs: an answer's index, in rising order, and a column); ``alone``: which
+        are not asked together with others, which misses more; ``keeps``: what is found for the axis that is written, as
+        witnesses."""
         self.see(candidates, index, columns)
         is_unknown = candidates.status[index, columns] == UNKNOWN
-        index, columns = index[is_unknown], columns[is_unknown]
+        alone = np.zeros(len(index), dtype=bool) if alone is None else alone
+        index, columns, alone = index[is_unknown], columns[is_unknown], alone[is_unknown]
         of, atom = np.unique(index, return_inverse=True)
         answers = [candidates.answers[at] for at in of]
         if not answers:
@@ -385,7 +395,8 @@ class ShapedTokens:
             closing = columns[is_closing & (index == at)]
             candidates.status[at, closing] = RIGHT if candidates.answers[at].closes_right() else WRONG
         atoms = Atoms([(answer.checks, answer.placed, answer.tolerance) for answer in answers])
-        asked = _boxes(candidates, atoms, of, atom[~is_closing], columns[~is_closing], self.leaves.merged_ang)
+        merged_ang = np.where(alone, 0.0, self.leaves.merged_ang)[~is_closing]
+        asked = _boxes(candidates, atoms, of, atom[~is_closing], columns[~is_closing], merged_ang)
         if len(asked.columns):
             self._search(candidates, answers, asked, keeps)
 
@@ -395,7 +406,7 @@ class ShapedTokens:
         self.see(candidates, np.full_like(columns, index), columns)
         is_closing = candidates.action[index, columns] == CLOSES
         atoms, open_ = Atoms([(answer.checks, answer.placed, answer.tolerance)]), columns[~is_closing]
-        asked = _boxes(candidates, atoms, np.array([index]), np.zeros_like(open_), open_, merged_ang=0.0)
+        asked = _boxes(candidates, atoms, np.array([index]), np.zeros_like(open_), open_, np.zeros(len(open_)))
         off = np.full(len(self.columns), np.inf)
         np.minimum.at(off, asked.columns, shortfalls(answer.checks, answer.placed, asked.boxes, CLOSELY)[asked.box])
         if is_closing.any():
@@ -432,10 +443,11 @@ class ShapedTokens:
 
 
 def _boxes(
-    candidates: Candidates, atoms: Atoms, answers: Columns, atom: Columns, columns: Columns, merged_ang: float
+    candidates: Candidates, atoms: Atoms, answers: Columns, atom: Columns, columns: Columns, merged_ang: Array
 ) -> _Asked:
     """The boxes of columns that the bond to the parent can reach; the others are wrong. ``answers`` [atoms], among the
-    candidates; of pairs: the atom and the column, none of which closes a block."""
+    candidates; of pairs: the atom, the column, none of which closes a block, and how short intervals are that are
+    asked together."""
     index = answers[atom]
     candidates.status[index, columns] = WRONG  # until a place is found
     # One owner an atom and axis: the one that is written, or the next.
@@ -451,7 +463,7 @@ def _boxes(
     pair, part = np.nonzero((low <= reach[owner, 1:]) & (high >= reach[owner, :1]))
     low, high = low[pair, part], high[pair, part]
     # Short intervals that begin in the same stretch are asked together, others alone.
-    stretch = np.where(high - low < merged_ang, np.floor(low / STRETCH_ANG), ALONE + np.arange(len(low)))
+    stretch = np.where(high - low < merged_ang[pair], np.floor(low / STRETCH_ANG), ALONE + np.arange(len(low)))
     first, box = np.unique(owner[pair] * OWNERS_APART + stretch, return_index=True, return_inverse=True)[1:]
     order, owner = np.argsort(box, kind="stable"), owner[pair][first]  # now of the boxes
     ends = np.searchsorted(box[order], np.arange(len(first)))

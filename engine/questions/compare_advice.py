@@ -508,7 +508,7 @@ def gain_words(row: Ranked, decision: Decision) -> str:
     text = f"{counts[want]} of {counts['answers']} answers are {want}, {with_interval(row.rate, percent)}, at "
     text += f"{cost_words(row.cost)} per {want} conformer"
     without = next((other.cost for other in decision.ranked if other.of.lp == NO_LP), None)
-    if without is not None and row.of.lp != NO_LP:
+    if without is not None and math.isfinite(without.value) and row.of.lp != NO_LP:
         text += f" ({speed(row.cost.value / without.value, than='without an LP')})"
     word = "clean" if counts["usable"] is None else "usable"
     is_few = counts[word] < min(counts[want], decision.least * counts["answers"])
@@ -564,13 +564,17 @@ def former_counts_of(runs: Mapping[str, Sequence[Entry]]) -> str:
 def command_of(setting: Row, model: str, words: Sequence[str]) -> str:
     """``python -m engine run --model demo-qwen:final --lp truncating --sample-size 64 --device cpu``"""
     sampling, device = setting["sampling"], setting["device"].partition(" ")[0]
+    of_run = (  # which a probe has not
+        ("--max-new-tokens", setting["most_tokens"], None),
+        ("--conformers", setting["conformers_per_answer"], 1),
+        ("--examples", "FILE" if setting["examples"] else None, None),
+    )
     for option, value, usual in (
         ("--sampling", sampling if sampling in PRESETS else None, "qwen3"),
         ("--batch-size", setting["batch_size"], 32),
         ("--backend", setting["backend"], "fast"),  # which auto takes where it can
         ("--device", device, None),
-        ("--max-new-tokens", setting["most_tokens"], None),
-        ("--conformers", setting["conformers_per_answer"], 1),
+        *(of_run if words[0] == "run" else ()),
     ):
         words = words if value in (None, "", usual) else [*words, option, str(value)]
     is_known = any(entry.name == model for entry in load_registry().entries)

@@ -18,7 +18,17 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from engine.comparing.differences import SIGNS, against, size_notes
-from engine.comparing.measures import BY_NAME, figure, has_samples, lp_words, model_words, rate, time_parts
+from engine.comparing.measures import (
+    BY_NAME,
+    figure,
+    has_samples,
+    is_pool,
+    lp_words,
+    model_words,
+    rate,
+    run_names,
+    time_parts,
+)
 from engine.comparing.paired import compare_entries
 from engine.figures.statistics import Interval, quotient, wilson
 from engine.figures.words import listed, percent, span, speed
@@ -38,12 +48,12 @@ COLUMNS = {
     "speed": Column("times faster", "×", "Than the same model without an LP"),
     "speed_low": Column("from", "×", "95 % bootstrap interval over molecules"),
     "speed_high": Column("to", "×"),
-    "speed_mark": Column("", help="What the difference is worth"),
+    "speed_mark": Column("worth", help="What the difference of time is worth"),
     "over_first": Column("over the first model", help="The same LP's time per sample, next to the first model's"),
     "usable": Column("usable", "%", "Of judged answers"),
     "usable_low": Column("from", "%", "95 % interval (Wilson's)"),
     "usable_high": Column("to", "%"),
-    "usable_mark": Column("", help="Against the same model without an LP"),
+    "usable_mark": Column("against none", help="What the difference is worth, to the same model without an LP"),
     "damaged": Column("damaged", "%", "Of blocks: neither exact nor unverified"),
     "worst": Column("worst molecule", page="drift"),
     "trace": Column("its trace", page="profiles", help="A profiler's, of this run"),
@@ -87,6 +97,11 @@ class Cell:
     step: str = ""
 
 
+def depends(store: Store, entries: Sequence[Entry], options: Options) -> tuple[object, ...]:
+    """Traces come and go beside the runs that they are of."""
+    return tuple(entry.key for entry in store.listing(TRACE).entries)
+
+
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     by_place = placed(entries)
     ids = [entry.id for entry in by_place.values() if has_samples(entry)]
@@ -102,7 +117,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
                 cell,
                 model=model if origin == "measured" else f"{model} ({origin})",
                 lp=lp,
-                over_first=over_first(by_place, origin, lp, entry),
+                over_first=over_first(store, by_place, (origin, lp), entry),
                 worst=f"run={entry.id}&sample={worst[entry.id]}" if entry.id in worst else None,
                 trace=f"control={traces[entry.id]}" if entry.id in traces else None,
             )
@@ -112,7 +127,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         "main": rows_table([asdict(cell) for cell in cells], columns),
         "parts": rows_table(list(parts_of(by_place.values())), ["run", "part", "share"]),
         "steps": rows_table(list(over_steps(by_place, cells)), ["line", "figure", "at", "value"]),
-        "notes": rows_table([{"note": note} for note in notes(by_place)], ["note"]),
+        "notes": rows_table([{"note": note} for note in notes(entries, by_place)], ["note"]),
     }
 
 
@@ -165,12 +180,20 @@ def tone_of(cell: Cell, usable: Interval | None) -> str:
     return {"▲": "better", "▼": "worse"}.get(cell.usable_mark, "same")
 
 
-def over_first(by_place: Mapping[tuple[str, str, str], Entry], origin: str, lp: str, entry: Entry) -> str:
-    """``1.40× faster than demo-qwen:final`` under the same LP; nothing of that model itself."""
-    of_lp = [(key[1], other) for key, other in by_place.items() if (key[0], key[2]) == (origin, lp)]
+def over_first(
+    store: Store, by_place: Mapping[tuple[str, str, str], Entry], place: tuple[str, str], entry: Entry
+) -> str:
+    """``1.40× faster than demo-qwen:final ▲`` under the same LP; nothing of that model itself, nor of reported runs,
+    whose machines may differ. ``place``: origin and LP."""
+    of_lp = [(key[1], other) for key, other in by_place.items() if (key[0], key[2]) == place]
     model, first = of_lp[0]
-    ratio = quotient(figure(entry, "wall_s_a_sample"), figure(first, "wall_s_a_sample"))
-    return "" if first is entry or ratio is None else speed(ratio, than=model)
+    if first is entry or not (has_samples(first) and has_samples(entry)):
+        return ""
+    time = BY_NAME["wall_s_a_sample"]
+    seconds = figure(first, time.name), figure(entry, time.name)
+    pace = against(time, first, entry, *seconds, compare_entries(store, first, entry))
+    ratio = pace.get("ratio")
+    return f"{speed(ratio, than=model)} {SIGNS[pace.get('mark') or '']}".strip() if ratio else ""
 
 
 def parts_of(entries: Iterable[Entry]) -> Iterator[dict[str, Any]]:
@@ -186,8 +209,10 @@ def over_steps(by_place: Mapping[tuple[str, str, str], Entry], cells: Sequence[C
     """A row a checkpoint and figure, of models with several; a step that is no number has no place on the axis."""
     lines: dict[str, list[tuple[float, Cell]]] = {}
     for entry, cell in zip(by_place.values(), cells, strict=True):
-        if cell.step.isdigit():
-            lines.setdefault(f"{entry.row.get('model_alias')} · {cell.lp}", []).append((float(cell.step), cell))
+        if cell.step.isascii() and cell.step.isdecimal():
+            origin = "" if entry.row["origin"] == "measured" else f" ({entry.row['origin']})"
+            line = f"{entry.row.get('model_alias')} · {cell.lp}{origin}"
+            lines.setdefault(line, []).append((float(cell.step), cell))
     for line, points in lines.items():
         for at, cell in sorted(points, key=lambda point: point[0]) if len(points) >= LEAST_STEPS else ():
             for name, value in (("usable", cell.usable), ("damaged", cell.damaged), ("s per sample", cell.seconds)):
@@ -195,10 +220,22 @@ def over_steps(by_place: Mapping[tuple[str, str, str], Entry], cells: Sequence[C
                     yield {"line": line, "figure": name, "at": at, "value": value}
 
 
-def notes(by_place: Mapping[tuple[str, str, str], Entry]) -> list[str]:
-    alone = [f"{model} ({origin})" for origin, model in dict.fromkeys(key[:2] for key in by_place)
-             if (origin, model, NO_LP) not in by_place]  # fmt: skip
-    lines = [f"No run without an LP, so no ratio: {listed(alone)}."] if alone else []
+def notes(entries: Sequence[Entry], by_place: Mapping[tuple[str, str, str], Entry]) -> list[str]:
+    """What has no ratio, what is not in the table, and how large the models are."""
+    lines = []
+    models = dict.fromkeys(key[:2] for key in by_place)
+    if alone := [f"{model} ({origin})" for origin, model in models if (origin, model, NO_LP) not in by_place]:
+        lines.append(f"No run without an LP, so no ratio: {listed(alone)}.")
+    shown = {entry.id for entry in by_place.values()}
+    names = run_names(entries)
+    pools = [names[entry.id] for entry in entries if is_pool(entry)]
+    others = [names[entry.id] for entry in entries if entry.id not in shown and not is_pool(entry)]
+    if pools:
+        lines.append(f"Not in the table, since no model wrote them: {listed(pools)}.")
+    if others:
+        lines.append(
+            f"Not in the table, since another run of that model and LP is, or no model is named: {listed(others)}."
+        )
     return lines + size_notes([entry for entry in by_place.values() if has_samples(entry)])
 
 
@@ -208,40 +245,49 @@ def answer(tables: Tables, options: Options) -> str:
     by_model: dict[str, list[dict[str, Any]]] = {}
     for row in tables["main"].to_pylist():
         by_model.setdefault(row["model"], []).append(row)
-    alike: dict[tuple[str, str], dict[str, list[dict[str, Any]]]] = {}
+    alike: dict[tuple[str, ...], dict[str, list[dict[str, Any]]]] = {}
     for model, rows in by_model.items():
-        chosen = [row for row in (fastest(rows), best(rows)) if row is not None]
-        if chosen:
-            alike.setdefault(tuple(row["lp"] for row in chosen), {})[model] = chosen
-    lines = [sentence(models) for models in alike.values()]
+        quick, right = fastest(rows), best(rows)
+        if chosen := [row for row in (quick, right) if row is not None]:
+            key = (quick["lp"] if quick else "", loss_words(quick) if quick else "", right["lp"] if right else "")
+            alike.setdefault(key, {})[model] = chosen
+    lines = [sentence(models, *key) for key, models in alike.items()]
     if not lines:
         lines = ["Choose runs of a model without an LP and with one, to see what the LP does."]
     return answer_text(lines, tables["notes"]["note"].to_pylist())
 
 
 def fastest(rows: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
-    """Of the LPs under which no fewer molecules are usable."""
-    kept = [row for row in rows if row["speed"] is not None and row["tone"] in ("better", "same")]
+    """Of the LPs that are faster than none, and under which no fewer molecules are usable as far as can be told."""
+    kept = [row for row in rows if row["speed"] and row["speed"] > 1 and loss_words(row)]
     return max(kept, key=lambda row: row["speed"], default=None)
+
+
+def loss_words(row: Mapping[str, Any]) -> str:
+    if row["tone"] == "none":
+        return ""
+    marks = {"=": "loses no usable molecules", "▲": "loses no usable molecules"}
+    return (marks | dict.fromkeys(("≈", "±"), "loses no usable molecules beyond noise")).get(row["usable_mark"], "")
 
 
 def best(rows: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
     judged = [row for row in rows if row["usable"] is not None]
+    if not any(row["usable"] for row in judged):
+        return None
     return max(judged, key=lambda row: row["usable"]) if len(judged) > 1 else None
 
 
-def sentence(models: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+def sentence(models: Mapping[str, Sequence[Mapping[str, Any]]], quick: str, loss: str, right: str) -> str:
     """``demo-qwen:final and demo-llama:final: exact is 4.20–4.40× faster than none and loses no usable molecules.``"""
-    first = next(iter(models.values()))
     parts = []
-    if first[0]["speed"] is not None and first[0]["tone"] in ("better", "same"):
-        ratios = [1 / rows[0]["speed"] for rows in models.values()]
-        pace = speed(ratios[0], than=NO_LP)
-        if min(ratios) < max(ratios) < 1:
-            pace = f"{span(1 / max(ratios), 1 / min(ratios))}× faster than {NO_LP}"
-        parts.append(f"{first[0]['lp']} is {pace} and loses no usable molecules")
-    if first[-1]["usable"] is not None:
-        least, most = (choose(rows[-1]["usable"] for rows in models.values()) for choose in (min, max))
-        shares = percent(most) if least == most else f"{percent(least)} to {percent(most)}"
-        parts.append(f"most are usable under {first[-1]['lp']}, {shares}")
+    if quick:
+        speeds = [rows[0]["speed"] for rows in models.values()]
+        pace = speed(1 / speeds[0], than=NO_LP)
+        if len(speeds) > 1:
+            pace = f"{span(min(speeds), max(speeds))}× faster than {NO_LP}"
+        parts.append(f"{quick} is {pace} and {loss}")
+    if right:
+        shares = [rows[-1]["usable"] for rows in models.values()]
+        least, most = percent(min(shares)), percent(max(shares))
+        parts.append(f"most are usable under {right}, {most if least == most else f'{least} to {most}'}")
     return f"{listed(list(models))}: {'; '.join(parts)}."

@@ -9,6 +9,7 @@ lowest cost here: per block, *junk weight* times the tokens left over plus *cut 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -93,10 +94,8 @@ def tables(store: Store, given: Sequence[str], options: Options) -> Tables:
         raise DriftscopeError(f"no molecule has coordinates: {problem}", "Choose others")
     weights = (options["junk_weight"], options["cut_weight"])
     measured = set_tables(texts, tokenizers_with(options["tokenizer_folder"]), options["placeholders"], weights, form)
-    is_own = any(map(is_enriched, given))
-    return measured | {
-        "notes": rows_table([{"note": note} for note in notes(measured, form, errors, is_own)], ["note"])
-    }
+    own = Counter(map(is_enriched, given))
+    return measured | {"notes": rows_table([{"note": note} for note in notes(measured, form, errors, own)], ["note"])}
 
 
 def is_enriched(text: str) -> bool:
@@ -106,11 +105,14 @@ def is_enriched(text: str) -> bool:
 def as_text(molecule: str, form: NumberFormat) -> str:
     if not is_enriched(molecule):
         return reference_text(molecule, form)
-    return molecule if form is FIXED4 else encode(decode(molecule).mol, form).text
+    decoded = decode(molecule).mol  # what no reader takes is left out
+    return molecule if form is FIXED4 else encode(decoded, form).text
 
 
-def notes(measured: Tables, form: NumberFormat, errors: Sequence[str], is_own: bool) -> Iterator[str]:
-    source = "the file's own coordinates" if is_own else "reference conformers (ETKDGv3, seed 0, principal axes)"
+def notes(measured: Tables, form: NumberFormat, errors: Sequence[str], own: Counter[bool]) -> Iterator[str]:
+    source = "reference conformers (ETKDGv3, seed 0, principal axes)"
+    if own[True]:
+        source = f"the texts' own coordinates, of SMILES on {source}" if own[False] else "the texts' own coordinates"
     yield f"Measured on {source}. This format alone puts a conformer {form.floor_ang:g} Å (RMSD) from itself."
     if isinstance(form, BinFormat):
         yield "Numbers of bins are all of one width and cannot drift: the fitted placeholder fits every block."

@@ -114,7 +114,7 @@ def _first_of(groups: Sequence[list[Entry]]) -> list[Entry]:
 
 PICKER = Picker(
     RUN, "run", "control", "test", 1 + MOST_TESTS, run_cells, run_columns(), default_choice, run_names, EMPTY,
-    is_by_view=True,
+    by_view=lambda view: view in ("", SIDE_BY_SIDE),
 )  # fmt: skip
 
 

@@ -206,7 +206,8 @@ def show_matrix(chart_key: str, rows: Sequence[Mapping[str, Any]], answered: Ans
 
     def pick(place: int | None) -> None:
         if place is not None:
-            put_unfolded(ALL_FIGURES, is_open=True)  # which a head asks for
+            if place < len(models) + len(lps):
+                put_unfolded(ALL_FIGURES, is_open=True)  # which a head asks for
             st.session_state[f"open {chart_key}"] = addresses[place]
 
     matrix(rows, answered.tables["parts"].to_pylist(), models, lps, key=chart_key, on_pick=pick)

@@ -57,7 +57,7 @@ class Picker:
     prefix: str = ""  # of the filters' names, where the page has filters of its own
     among: str = ""  # what narrows the entries: " with samples"
     inside: tuple[str, ...] = ()  # parameters of the address that belong to the former choice
-    is_by_view: bool = False  # whether each of the page's views has a default of its own
+    by_view: Callable[[str], object] = lambda view: None  # what of the page's view the default depends on
 
     @property
     def has_control(self) -> bool:
@@ -96,7 +96,7 @@ class Picker:
         """What the page opened with, as far as it is still there; another view may have another default."""
         by_id = {entry.id: entry for entry in listing.entries}
         before = [by_id[id_] for id_ in st.session_state.get(self.opened_with, ()) if id_ in by_id]
-        view = st.query_params.get("view", "") if self.is_by_view else ""
+        view = self.by_view(st.query_params.get("view", ""))
         is_another_view = st.session_state.get(f"{self.opened_with} of", view) != view
         chosen = tuple(self.default(listing.entries) if is_another_view or not before else before)
         st.session_state[self.opened_with] = tuple(entry.id for entry in chosen)

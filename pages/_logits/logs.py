@@ -89,7 +89,7 @@ LOGS = Picker(
     log_names,
     EMPTY,
     ("measured", "imported"),
-    is_by_view=True,
+    by_view=lambda view: view,
 )
 
 # --- work on them ----------------------------------------------------------------------------------------------------

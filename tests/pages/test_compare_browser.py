@@ -29,7 +29,7 @@ RUN_LIMIT_MS = 180_000
 
 
 def test_rows_are_ticked_and_the_link_says_which(browser: Browser, demo_server: Server) -> None:
-    with visit(browser, demo_server, "/compare") as seen:
+    with visit(browser, demo_server, "/compare?view=SQL") as seen:
         lps = ("group-v2.1", "group-v4.3", "exact", "guarded", "shaped")
         expect(legend(seen)).to_have_text(["none (control)", *lps])
         fetched = "file => performance.getEntriesByName(file).length"
@@ -51,6 +51,25 @@ def test_rows_are_ticked_and_the_link_says_which(browser: Browser, demo_server: 
     with visit(browser, demo_server, link) as seen:
         names = ("none", "group-v2.1", "group-v4.3", "exact", "shaped", "qwen")
         expect(legend(seen)).to_have_text([re.compile(part) for part in names])
+
+
+@pytest.mark.parametrize(("width", "height"), [(1440, 700), (1000, 700)])
+def test_a_first_visit_answers_which_lp_is_best_for_which_model(
+    browser: Browser, demo_server: Server, width: int, height: int
+) -> None:
+    """By its figure in the first screen; and a cell opens the worst molecule of its run, by the keyboard too."""
+    with visit(browser, demo_server, "/compare", width=width, height=height) as seen:
+        answer = card(seen, "matrix").get_by_text("most are usable under shaped")
+        cell = card(seen, "matrix").locator("td.cell").first
+        for element in (answer, cell):
+            expect(element).to_be_visible()
+            box = element.bounding_box()
+            assert box is not None and box["y"] + box["height"] <= height and box["x"] + box["width"] <= width
+        cell.locator("button").focus()
+        for key in ("ArrowRight", "ArrowDown", "Enter"):
+            seen.page.keyboard.press(key)
+        expect(seen.page).to_have_url(re.compile(f"/drift.*run={demo_run('llama', 'group-v2.1')}"))
+        expect_harmless(seen)
 
 
 # --- cards ------------------------------------------------------------------------------------------------------------
@@ -128,7 +147,7 @@ def test_a_table_that_grows_changes_nothing_that_is_compared(browser: Browser, t
         like = {name: row[name] for name in ("model_alias", "model_step", "model_family", "molecules")}
         for lp in ("none", "exact"):  # another default, for whoever comes now
             write_run(store, f"new-{lp}", [sample_row(0)], **like, lp=lp, created_at="2099-01-01")
-        for view in ("Side by side", "Manage"):
+        for view in ("Coverage", "Manage"):
             seen.press(view)
             expect(legend(seen)).to_have_text(named)
         expect(seen.page).to_have_url(re.compile("view=Manage"))

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from engine.figures.words import percent, seconds, speed
+from engine.errors import one_line
+from engine.figures.words import percent, seconds, shortened, speed
 from pages._shared.components.atom_picks import OnPick, show_pickable
 from pages._shared.components.atom_view import sendable
 from pages._shared.components.once import Component, source
 
 Row = Mapping[str, Any]
+MOST_NAME = 40
 
 
 def matrix(
@@ -26,12 +28,12 @@ def matrix(
     large = {
         "label": "LPs and models",
         "heads": [
-            {"words": sendable(model), "place": place, "title": f"Its runs side by side: {sendable(model)}"}
+            {"words": named(model), "place": place, "title": f"Side by side: the runs above of {named(model)}"}
             for place, model in enumerate(models)
         ],
         "rows": [
             {
-                "head": {"words": sendable(lp), "place": place, "title": f"Models under {sendable(lp)} side by side"},
+                "head": {"words": named(lp), "place": place, "title": f"Side by side: models under {named(lp)}"},
                 "cells": [
                     _cell(by_place[model, lp], places[model, lp], shares) if (model, lp) in by_place else None
                     for model in models
@@ -41,6 +43,11 @@ def matrix(
         ],
     }
     show_pickable(_component, key, len(models) + len(lps) + len(rows), on_pick, {}, large)
+
+
+def named(text: str) -> str:
+    """Anybody's name, in one line that fits."""
+    return sendable(shortened(one_line(text), MOST_NAME))
 
 
 def _cell(row: Row, place: int, shares: Mapping[str, list[tuple[str, float]]]) -> dict[str, Any]:
