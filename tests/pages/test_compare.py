@@ -19,6 +19,7 @@ from engine.store.store import Store
 from pages._compare.manage import PICKER, default_choice
 from pages._kit.picker import legend
 from pages._shared.components.atom_picks import picked_atom
+from pages._shared.components.matrix import MOST_NAME, named
 from pages._shared.links import compare_address as address
 from pages._shared.links import inspector_address, profiles_address, sql_address
 from tests.engine.chem.pickles import conformers
@@ -80,6 +81,11 @@ def test_a_click_on_a_cell_opens_its_worst_molecule_and_on_a_head_its_runs(monke
         ("pages/compare.py", {"control": [NONE], "test": [EXACT], "view": ["Side by side"]}),
         ("pages/compare.py", {"control": [EXACT], "view": ["Side by side"]}),
     ]
+
+
+def test_a_hostile_name_reaches_the_table_of_lps_in_one_line_that_fits() -> None:
+    shown_name = named("\u202e[x](http://a.b)\n" + "z" * 300)
+    assert len(shown_name) == MOST_NAME and shown_name.isprintable()
 
 
 def test_filters_hide_rows_and_leave_what_is_compared() -> None:

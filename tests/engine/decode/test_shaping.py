@@ -58,7 +58,7 @@ class KnownTokens:
     def widen(self, candidates: Any, index: int) -> bool:
         return False
 
-    def ask(self, candidates: Any, index: np.ndarray, columns: np.ndarray, *, keeps: bool = True) -> None:
+    def ask(self, candidates: Any, index: np.ndarray, columns: np.ndarray, **_: Any) -> None:
         is_new = candidates.status[index, columns] == UNKNOWN
         self.asked += int(is_new.sum())
         candidates.status[index, columns] = np.where(np.isin(columns, list(self.right)), RIGHT, WRONG)
@@ -169,7 +169,7 @@ def test_a_check_stands_in_the_way_of_a_ring_that_is_too_wide() -> None:
 
 def test_what_a_dead_end_throws_away_is_counted(loaded: LoadedModel) -> None:
     molecule = parse_written("CC(=O)N1CC[C@H](NC=O)[C@@H](F)C1")
-    generation = Generation(loaded, [molecule], Plan("shaped", generations=4, seed=7))
+    generation = Generation(loaded, [molecule], Plan("shaped", generations=16, seed=7))
     thrown = [attempt for written in generation.run() if written.guarding for attempt in written.guarding.thrown]
     assert generation.counters.thrown_tokens == sum(len(attempt.steps) for attempt in thrown) > 0
     assert sum(generation.counters.redrawn.values()) == len(thrown)

@@ -18,7 +18,7 @@ import torch
 
 from engine.chem.smiles import parse_smiles
 from engine.chem.verdict import JudgeSettings
-from engine.errors import ConstraintError, RunError
+from engine.errors import ConstraintError, DriftscopeError, RunError
 from engine.inspection.judging import judge_run
 from engine.inspection.recount import recount_run
 from engine.jobs import plan
@@ -232,6 +232,13 @@ def test_a_prompt_longer_than_the_context_is_refused_before_anything_is_written(
     monkeypatch.setattr(model.model.config, "max_position_embeddings", 30)
     with pytest.raises(ConstraintError, match="the model's context 30"):
         begin(Files(tmp_path), model, [*molecules(30), long], plan_of(folder))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_lp_that_cannot_write_the_run_is_refused_before_anything_is_written(folder: Path, tmp_path: Path) -> None:
+    plan = plan_of(folder, plan={"lp": "truncating", "placeholder": "a<b"})
+    with pytest.raises(DriftscopeError, match="placeholder"):
+        begin(Files(tmp_path), loaded(folder), molecules(2), plan)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -249,7 +249,7 @@ def test_a_run_is_compared_with_its_own_model_without_an_lp_and_with_the_first_m
     seconds = {run: DEMO_STORE.entry(run).row["wall_s"] / 64 for run in (NONE, EXACT, LLAMA_EXACT)}
     assert qwen["seconds"] == seconds[EXACT] and qwen["speed"] == pytest.approx(seconds[NONE] / seconds[EXACT])
     assert qwen["speed_low"] < qwen["speed"] < qwen["speed_high"] and qwen["speed_mark"] == "▲"
-    assert qwen["over_first"] == f"slower by {seconds[EXACT] / seconds[LLAMA_EXACT]:.2f}× than demo-llama:final"
+    assert qwen["over_first"] == f"slower by {seconds[EXACT] / seconds[LLAMA_EXACT]:.2f}× than demo-llama:final ▼"
     assert found["Qwen (reported)", "group-v3.8"]["speed"] is None
     assert "so no ratio: Qwen (reported)." in ask(DEMO_STORE, "compare_matrix", [NONE, REPORTED]).answer
 
@@ -270,6 +270,32 @@ def test_a_run_that_nobody_judged_has_no_tone_and_the_worst_answer_is_the_one_th
     row = next(iter(cells(["one"], store).values()))
     assert (row["tone"], row["usable"], row["speed"]) == ("", None, None)
     assert row["worst"] == "run=one&sample=2"
+
+
+def judged(store: Store, run_id: str, usable: int, wall_s: float, **about: Any) -> None:
+    """Twelve molecules, so many of them usable."""
+    samples = [sample_row(number, usable=number < usable, smiles="C" * (number + 1)) for number in range(12)]
+    write_run(store, run_id, samples, wall_s=wall_s, usable=usable, judged=12, **about)
+
+
+def test_the_sentence_tells_noise_from_no_loss_and_of_no_model_what_is_anothers(tmp_path: Path) -> None:
+    store = Store(Files(tmp_path))
+    for alias, seconds, usable in (("a", 6.0, 6), ("b", 12.0, 9), ("c", 48.0, 9)):
+        judged(store, f"{alias}-none", 9, 24.0, lp="none", model_alias=alias)
+        judged(store, f"{alias}-exact", usable, seconds, lp="exact", model_alias=alias)
+    lines = ask(store, "compare_matrix", [entry.id for entry in store.listing().entries]).answer.splitlines()
+    said = "a: exact is 4.00× faster than none and loses no usable molecules beyond noise; most are usable under none"
+    assert lines[0] == f"{said}, 75.0 %."
+    assert lines[1].startswith("b: exact is 2.00× faster than none and loses no usable molecules; most")
+    assert lines[2] == "c: most are usable under none, 75.0 %."
+
+
+def test_what_is_not_in_the_table_is_named_and_a_step_that_is_no_number_is_no_point(tmp_path: Path) -> None:
+    store = Store(Files(tmp_path))
+    for run_id, step in (("first", "1"), ("again", "1"), ("odd", "²")):
+        write_run(store, run_id, [sample_row(0)], lp="exact", model_alias="a", model_step=step, label=run_id)
+    answer = ask(store, "compare_matrix", ["first", "again", "odd"]).answer
+    assert "Not in the table, since another run of that model and LP is" in answer and "again" in answer
 
 
 def test_checkpoints_of_a_model_are_lines_over_their_steps(tmp_path: Path) -> None:
