@@ -157,7 +157,7 @@ def choose(option: Option, label: str, choices: Mapping[Any, str], *, as_buttons
         chosen = st.segmented_control(label, values, required=True, **more)
     else:
         chosen = st.selectbox(label, values, width=min(420, 90 + 8 * max(lengths)), **more)
-    put_shown(**{option.name: chosen})
+    put_shown(**{option.name: None if chosen == "" else chosen})  # nothing chosen
     return chosen
 
 

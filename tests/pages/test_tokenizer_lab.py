@@ -110,7 +110,7 @@ def test_an_uploaded_sdf_keeps_its_own_coordinates() -> None:
     assert not app.exception and not app.error
     default = app.dataframe[0].value.iloc[0]
     assert (default["blocks"], default["exact"], default["cut"]) == (2, 50, 50)
-    assert "the file's own coordinates" in words(app)
+    assert "the texts' own coordinates" in words(app)
 
 
 def test_an_upload_of_another_kind_is_one_clear_message() -> None:
