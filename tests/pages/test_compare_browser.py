@@ -34,6 +34,8 @@ def test_rows_are_ticked_and_the_link_says_which(browser: Browser, demo_server: 
     with visit(browser, demo_server, f"/compare?control={NONE}{tests}") as seen:
         expect(legend(seen)).to_have_text(["none (control)", *lps])
         fetched = "file => performance.getEntriesByName(file).length"
+        seen.page.locator(".st-key-all_figures").wait_for()
+        seen.settle()  # what fetches it comes last
         seen.page.mouse.move(600, 400)
         seen.page.wait_for_function(
             fetched, arg=f"{demo_server.url}/{drawing_module()}"
