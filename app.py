@@ -19,9 +19,9 @@ from streamlit.web.server import server_util
 
 from engine.processes import SeldomRefused, raise_open_files
 from engine.user_files import keep_private
-from pages._shared.frame import FAVICON, NAME
-from pages._shared.listing import PageFile, page_files
-from pages._shared.origins import OwnOrigin
+from pages._app.listing import PageFile, page_files
+from pages._app.origins import OwnOrigin
+from pages._kit.frame import FAVICON, NAME
 
 _ENDING = threading.Event()
 MOST_ENDING_S = 5.0
@@ -48,7 +48,7 @@ def _show() -> None:
 
 
 def _warm() -> None:
-    from pages._shared.warming import warm  # imports what the server can start without
+    from pages._app.warming import warm  # imports what the server can start without
 
     # Cached functions are called without a session here, and each call would be warned of in the terminal.
     logging.getLogger("streamlit.runtime.scriptrunner_utils.script_run_context").setLevel(logging.ERROR)

@@ -9,13 +9,13 @@ from engine.store.entries import model_name
 from engine.store.store import Store
 from pages._compare import manage, sql
 from pages._kit.card import ALL_FIGURES, cards
-from pages._shared.choices import complain, one_of
-from pages._shared.components.charts_ready import charts_ready
-from pages._shared.errors import shown_errors
-from pages._shared.frame import page
-from pages._shared.managing import tasks
-from pages._shared.sections import fold, is_unfolded, show_open
-from pages._shared.shown import put_shown
+from pages._kit.choices import complain, one_of
+from pages._kit.components.charts_ready import charts_ready
+from pages._kit.errors import shown_errors
+from pages._kit.frame import page
+from pages._kit.managing import tasks
+from pages._kit.sections import fold, is_unfolded, show_open
+from pages._kit.shown import put_shown
 
 TITLE = "Compare runs"
 ICON = ":material/compare_arrows:"

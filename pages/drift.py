@@ -8,12 +8,12 @@ from engine.store.store import Store
 from pages._drift import molecules as drift_molecules
 from pages._drift.runs import choose_one, chosen_runs
 from pages._kit.card import cards
-from pages._shared.errors import shown_errors
-from pages._shared.frame import page
-from pages._shared.inspected import open_store
-from pages._shared.managing import tasks
-from pages._shared.sections import show_open
-from pages._shared.shown import put_shown
+from pages._kit.errors import shown_errors
+from pages._kit.frame import page
+from pages._kit.inspected import open_store
+from pages._kit.managing import tasks
+from pages._kit.sections import show_open
+from pages._kit.shown import put_shown
 
 TITLE = "Drift inspector"
 ICON = ":material/troubleshoot:"

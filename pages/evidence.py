@@ -10,12 +10,12 @@ import streamlit as st
 from engine.questions import PAGES, ask, question_of
 from engine.store.store import Store
 from pages._kit.card import cards
-from pages._shared.components.address import put_quietly
-from pages._shared.errors import escaped, shown_errors
-from pages._shared.frame import page
-from pages._shared.sections import VIEW, show_open
-from pages._shared.shown import put_shown
-from pages._shared.words import unbroken
+from pages._kit.components.address import put_quietly
+from pages._kit.errors import escaped, shown_errors
+from pages._kit.frame import page
+from pages._kit.sections import VIEW, show_open
+from pages._kit.shown import put_shown
+from pages._kit.words import unbroken
 
 TITLE = "Evidence"
 ICON = ":material/fact_check:"

@@ -9,19 +9,19 @@ from engine.errors import DriftscopeError
 from engine.jobs.plan import RunPlan
 from engine.records import Molecule
 from engine.text.examples import examples_of
+from pages._kit.errors import error_markdown, shown_errors
+from pages._kit.frame import page
+from pages._kit.generation_inputs import examples_input, quick_inputs, sampling_input, show_problems
+from pages._kit.sections import fold, is_unfolded, put_unfolded
+from pages._kit.shown import put_shown
 from pages._live import lanes as live_lanes
 from pages._live import session
 from pages._live.board import choose_sample, preview, shown_sample, size_words
+from pages._live.bring_into_view import bring_into_view
 from pages._live.grid import show_grid
 from pages._live.inputs import lane_inputs, lanes_of, model_input, molecule_inputs
 from pages._live.opening import show_opening
 from pages._live.results import show_results, show_running
-from pages._shared.components.bring_into_view import bring_into_view
-from pages._shared.errors import error_markdown, shown_errors
-from pages._shared.frame import page
-from pages._shared.generation_inputs import examples_input, quick_inputs, sampling_input, show_problems
-from pages._shared.sections import fold, is_unfolded, put_unfolded
-from pages._shared.shown import put_shown
 
 TITLE = "Live generation"
 ICON = ":material/bolt:"

@@ -10,12 +10,12 @@ from engine.questions.question import Option
 from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
 from pages._kit.card import cards, choose
+from pages._kit.components.charts_ready import charts_ready
+from pages._kit.errors import shown_errors
+from pages._kit.frame import page
+from pages._kit.sections import show_open
+from pages._kit.shown import put_shown
 from pages._logits.logs import LOGS, show
-from pages._shared.components.charts_ready import charts_ready
-from pages._shared.errors import shown_errors
-from pages._shared.frame import page
-from pages._shared.sections import show_open
-from pages._shared.shown import put_shown
 
 TITLE = "Logit health"
 ICON = ":material/monitor_heart:"

@@ -13,14 +13,14 @@ from engine.questions import PAGES
 from engine.store.schema import TRACE
 from engine.store.store import Store
 from pages._kit.card import cards
+from pages._kit.choices import by_name
+from pages._kit.errors import escaped, shown_errors
+from pages._kit.frame import page
+from pages._kit.links import address_button, sql_address
+from pages._kit.sections import show_open
+from pages._kit.shown import put_shown
+from pages._kit.words import unbroken
 from pages._profiles import traces
-from pages._shared.choices import by_name
-from pages._shared.errors import escaped, shown_errors
-from pages._shared.frame import page
-from pages._shared.links import address_button, sql_address
-from pages._shared.sections import show_open
-from pages._shared.shown import put_shown
-from pages._shared.words import unbroken
 
 TITLE = "Profiles"
 ICON = ":material/speed:"

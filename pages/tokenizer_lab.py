@@ -3,10 +3,10 @@
 from engine.questions import PAGES
 from engine.store.store import Store
 from pages._kit.card import cards
-from pages._shared.components.charts_ready import charts_ready
-from pages._shared.frame import page
-from pages._shared.sections import show_open
-from pages._shared.shown import put_shown
+from pages._kit.components.charts_ready import charts_ready
+from pages._kit.frame import page
+from pages._kit.sections import show_open
+from pages._kit.shown import put_shown
 from pages._tokenizer_lab import molecule_set
 from pages._tokenizer_lab import text as lab_text
 

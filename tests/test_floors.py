@@ -133,12 +133,12 @@ def test_a_module_imports_only_from_floors_below_its_own() -> None:
 
 
 def may_page_import(importer: str, target: str) -> bool:
-    """A page has its own folder and the kit; the kit has itself. What is not below ``pages`` is the floors' matter."""
+    """A page, and app.py, has its own folder and the kit; the kit has itself. The rest is the floors' matter."""
     parts = target.split(".")
     if parts[0] != "pages" or len(parts) == 1:
         return True
-    name = importer.split(".")[1] if importer.startswith("pages.") else ""
-    return parts[1] in ("_kit", "_shared", f"_{name.removeprefix('_')}")
+    name = importer.split(".")[1] if importer.startswith("pages.") else importer
+    return parts[1] in ("_kit", f"_{name.removeprefix('_')}")
 
 
 def circles(imports: dict[str, set[str]]) -> list[set[str]]:
@@ -178,7 +178,7 @@ def test_pages_share_the_kit_alone() -> None:
         for line, dotted in imports_of(path)
         if not may_page_import(module_name(path), dotted)
     ]
-    assert not wrong, "these belong to another page: move what both need to pages/_shared"
+    assert not wrong, "these belong to another page: move what both need to pages/_kit"
 
 
 UNPICKLERS = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal", "copyreg"}

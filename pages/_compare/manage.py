@@ -18,13 +18,13 @@ from engine.store.entries import Entry, came_at, is_profiled
 from engine.store.reports.exporting import report_bytes
 from engine.store.schema import REFERENCES, RUN, SAMPLES
 from engine.store.store import DEMO, Store
+from pages._kit.choices import one_of
+from pages._kit.links import MOST_TESTS
+from pages._kit.managing import entries, tasks
+from pages._kit.managing.entries import Managed
+from pages._kit.managing.start_form import StartForm, show_import
 from pages._kit.picker import Picker, run_cells, run_columns
-from pages._shared.choices import one_of
-from pages._shared.links import MOST_TESTS
-from pages._shared.managing import entries, tasks
-from pages._shared.managing.entries import Managed
-from pages._shared.managing.start_form import StartForm, show_import
-from pages._shared.table_files import file_button
+from pages._kit.table_files import file_button
 
 MOST_RUNS, MOST_BATCH, MOST_STEPS, MOST_REFERENCES, KEPT_STEPS = 24, 4_096, 100_000, 1_000, 16
 FIELDS = (

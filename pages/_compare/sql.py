@@ -31,12 +31,12 @@ from engine.store.entries import Entry
 from engine.store.schema import KINDS
 from engine.store.store import Store
 from pages._kit.chart import alt_of, figure_of
-from pages._shared.choices import by_name, one_of
-from pages._shared.errors import error_markdown, escaped, shown_errors
-from pages._shared.links import compare_address, inspector_address
-from pages._shared.rows import table_height
-from pages._shared.shown import put_shown
-from pages._shared.table_files import table_buttons
+from pages._kit.choices import by_name, one_of
+from pages._kit.errors import error_markdown, escaped, shown_errors
+from pages._kit.links import compare_address, inspector_address
+from pages._kit.rows import table_height
+from pages._kit.shown import put_shown
+from pages._kit.table_files import table_buttons
 
 LIMITS = Limits(answer_mb=32)  # an answer is held as long as it is shown, and sent to the browser
 MOST_ADDRESS = 8_000  # characters of a statement, which is in the address

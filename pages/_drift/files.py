@@ -15,7 +15,7 @@ from engine.inspection.sample import Inspected
 from engine.records import ReaderName
 from engine.store.schema import STEPS
 from engine.store.store import Store
-from pages._shared.table_files import file_button, parquet_of, table_buttons
+from pages._kit.table_files import file_button, parquet_of, table_buttons
 
 GROUP_HELP = "As the group's runner reads them: junk is taken for numbers where there are any"
 

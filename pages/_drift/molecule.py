@@ -33,17 +33,17 @@ from engine.questions.drift_atoms import AS_WRITTEN, WORST, atom_tables
 from engine.store.store import Store
 from pages._drift import files, scoring, state
 from pages._drift.state import spot_of
-from pages._shared.choices import by_name, one_of
-from pages._shared.components.atom_view import atom_view, view_of
-from pages._shared.components.molecule2d import molecule2d
-from pages._shared.components.view3d import view3d
-from pages._shared.errors import error_markdown, escaped
-from pages._shared.inspected import inspected
-from pages._shared.shown import put_shown
-from pages._shared.table_files import file_button
-from pages._shared.theme import DARK, palette
-from pages._shared.verdict_badges import still_wrong, thrown_tries
-from pages._shared.words import HYPOTHETICAL_HELP, block_words, unbroken, visible_text
+from pages._kit.choices import by_name, one_of
+from pages._kit.components.atom_view import atom_view, view_of
+from pages._kit.components.molecule2d import molecule2d
+from pages._kit.components.view3d import view3d
+from pages._kit.errors import error_markdown, escaped
+from pages._kit.inspected import inspected
+from pages._kit.shown import put_shown
+from pages._kit.table_files import file_button
+from pages._kit.theme import DARK, palette
+from pages._kit.verdict_badges import still_wrong, thrown_tries
+from pages._kit.words import HYPOTHETICAL_HELP, block_words, unbroken, visible_text
 
 VIEW_HEIGHT = 230  # so that drawing and conformer are in one screen
 NOTE_CHARS = 10

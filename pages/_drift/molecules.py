@@ -27,17 +27,17 @@ from pages._drift import files, state
 from pages._drift import molecule as drift_molecule
 from pages._drift.state import Spot
 from pages._kit.card import card
+from pages._kit.errors import error_markdown, escaped
+from pages._kit.inspected import inspected
+from pages._kit.managing import tasks
+from pages._kit.managing.entries import judge_button
 from pages._kit.picker import figure_cell, figure_column, share_cell, share_column
-from pages._shared.errors import error_markdown, escaped
-from pages._shared.inspected import inspected
-from pages._shared.managing import tasks
-from pages._shared.managing.entries import judge_button
-from pages._shared.rows import BORDERS_PX, ONE_ROW, ROW_PX, picked_rows, show_rows, show_steps
-from pages._shared.sections import fold, is_unfolded, put_unfolded
-from pages._shared.shown import put_shown
-from pages._shared.small_drawing import small_drawing
-from pages._shared.theme import DARK, palette
-from pages._shared.words import visible_text
+from pages._kit.rows import BORDERS_PX, ONE_ROW, ROW_PX, picked_rows, show_rows, show_steps
+from pages._kit.sections import fold, is_unfolded, put_unfolded
+from pages._kit.shown import put_shown
+from pages._kit.small_drawing import small_drawing
+from pages._kit.theme import DARK, palette
+from pages._kit.words import visible_text
 
 KEY, FOLD = "drift_molecules", "molecules_open"
 FIGURES = ("lost_ang", "rmsd_ang", "strain_kcal", "strain_kcal_per_atom", "differ_least_ang", "differ_mean_ang")

@@ -16,10 +16,10 @@ from engine.store.schema import RUN
 from engine.store.store import Store, is_temporary
 from pages._drift import state
 from pages._kit.card import choose
+from pages._kit.errors import escaped
+from pages._kit.inspected import save_run
 from pages._kit.picker import Picker, run_cells, run_columns
-from pages._shared.errors import escaped
-from pages._shared.inspected import save_run
-from pages._shared.words import run_title
+from pages._kit.words import run_title
 
 NAMED, ONE = "runs named so far", "one_run"
 MOST_RUNS, MANY_SAMPLES = 12, 30

@@ -25,8 +25,8 @@ from engine.jobs.scoring import Question, costs_work, score_work
 from engine.jobs.service import Job, service
 from engine.models.registry import ModelEntry, load_registry
 from engine.models.tags import tokenizer_name, tokenizer_place
-from pages._shared.errors import escaped
-from pages._shared.visitor import presence, visitor
+from pages._kit.errors import escaped
+from pages._kit.visitor import presence, visitor
 
 Kind = Literal["steps", "costs"]
 TICK_S = 0.25

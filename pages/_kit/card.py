@@ -18,18 +18,18 @@ from engine.questions import ask, choices_of, entries_of, question_of
 from engine.questions.question import Answered, Chart, Column, NeedsTexts, NeedsWork, Option, Question
 from engine.store.store import Store
 from pages._kit.chart import alt_of, figure_of
+from pages._kit.choices import held
+from pages._kit.components.chart_files import chart_files
+from pages._kit.components.matrix import matrix
+from pages._kit.errors import escaped, shown_errors
+from pages._kit.links import compare_address, open_address
+from pages._kit.managing import tasks
+from pages._kit.rows import table_height
+from pages._kit.sections import put_unfolded
+from pages._kit.shown import put_shown
+from pages._kit.table_files import table_buttons
 from pages._kit.time_chart import time_figure
-from pages._shared.choices import held
-from pages._shared.components.chart_files import chart_files
-from pages._shared.components.matrix import matrix
-from pages._shared.errors import escaped, shown_errors
-from pages._shared.links import compare_address, open_address
-from pages._shared.managing import tasks
-from pages._shared.rows import table_height
-from pages._shared.sections import put_unfolded
-from pages._shared.shown import put_shown
-from pages._shared.table_files import table_buttons
-from pages._shared.words import unbroken
+from pages._kit.words import unbroken
 
 MOST_ROWS = 28  # of a table that are in sight
 WRAPPED_PX = 66  # a row's height; from 65 on, Streamlit lets texts wrap

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from engine.errors import one_line
 from engine.figures.words import counted, hundredths, large, number, shortened, significant, times
 from engine.questions.question import Chart, Column
-from pages._shared.theme import ink_on, mixed, palette, plotly_template
+from pages._kit.theme import ink_on, mixed, palette, plotly_template
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -21,9 +21,9 @@ from engine.store.columns import Kind
 from engine.store.entries import Entry, StoreListing, came_at, is_profiled, label_words, run_value
 from pages._kit.card import FORMATS, THREE_DIGITS
 from pages._kit.chart import entry_colour
-from pages._shared.components.address import put_quietly
-from pages._shared.errors import escaped
-from pages._shared.rows import picked_rows, show_rows, table_height
+from pages._kit.components.address import put_quietly
+from pages._kit.errors import escaped
+from pages._kit.rows import picked_rows, show_rows, table_height
 
 LABEL, TAGS = "label", "tags"
 FILTERS_FROM = 8  # entries: fewer are seen at once

@@ -11,7 +11,7 @@ import pyarrow as pa
 from engine.figures.words import fixed
 from engine.questions.question import Chart, Column
 from pages._kit.chart import safe
-from pages._shared.theme import palette, plotly_template
+from pages._kit.theme import palette, plotly_template
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

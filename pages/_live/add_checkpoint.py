@@ -18,9 +18,9 @@ from engine.models.registry import OWN_TOKENIZER, TAGS, bin_words
 from engine.records import DESCRIPTORS, MOST_DECIMALS, MOST_INTEGER_DIGITS, SPELLED, Descriptors
 from engine.text.text_form import texts_of
 from engine.text.tokenizers import BUILT_IN
-from pages._shared.errors import error_markdown, escaped
-from pages._shared.uploads import release, uploads
-from pages._shared.visitor import presence, visitor
+from pages._kit.errors import error_markdown, escaped
+from pages._kit.uploads import release, uploads
+from pages._kit.visitor import presence, visitor
 
 _IS_OPEN, _ADDED, _CHECKED = "add_open", "add_name", "add_checked"
 TICK_S = 0.1

@@ -12,12 +12,12 @@ from engine.figures.words import counted
 from engine.inspection.faults import wrong_places
 from engine.jobs.lane_figures import atom_being_written
 from engine.records import Molecule
+from pages._kit.components.molecule2d import molecule2d
+from pages._kit.errors import error_markdown, escaped
+from pages._kit.inspected import inspected_in, open_store
+from pages._kit.theme import DARK, palette
 from pages._live import lanes as live_lanes
 from pages._live import session
-from pages._shared.components.molecule2d import molecule2d
-from pages._shared.errors import error_markdown, escaped
-from pages._shared.inspected import inspected_in, open_store
-from pages._shared.theme import DARK, palette
 
 PREVIEW_PX, HEIGHT_PX = 210, 150
 MOST_NOTES = 6

@@ -13,11 +13,11 @@ from engine.inspection.conformers import references_of
 from engine.inspection.faults import atom_faults
 from engine.inspection.sample import Inspected
 from engine.jobs.lane import REFERENCE_S
+from pages._kit.choices import one_of
+from pages._kit.components.view3d import APART, SNUG, view3d
+from pages._kit.errors import escaped
+from pages._kit.words import unbroken
 from pages._live.inputs import REFERENCES
-from pages._shared.choices import one_of
-from pages._shared.components.view3d import APART, SNUG, view3d
-from pages._shared.errors import escaped
-from pages._shared.words import unbroken
 
 HEIGHT_PX, BESIDE_PX = 190, 300
 PLACEMENTS = ("on top", "beside", "hidden")

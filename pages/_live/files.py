@@ -20,9 +20,9 @@ from engine.store.entries import Entry
 from engine.store.reports.exporting import report_bytes
 from engine.store.schema import STEPS
 from engine.store.store import Store, is_temporary, with_temporary
+from pages._kit.inspected import save_run
+from pages._kit.table_files import csv_of, file_button, parquet_of
 from pages._live.session import Running
-from pages._shared.inspected import save_run
-from pages._shared.table_files import csv_of, file_button, parquet_of
 
 PAGE = "pages/drift.py"
 STEPS_HELP = "Every token, with its probabilities before and after the LP."

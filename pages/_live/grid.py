@@ -7,12 +7,12 @@ from typing import Any
 
 from engine.chem.verdict import LOADED
 from engine.inspection.molecules import sample_table
+from pages._kit.inspected import open_store
+from pages._kit.small_drawing import small_drawing
+from pages._kit.theme import DARK, palette
 from pages._live import session
 from pages._live.board import put_sample, shown_sample
-from pages._shared.components.molecule_grid import molecule_grid
-from pages._shared.inspected import open_store
-from pages._shared.small_drawing import small_drawing
-from pages._shared.theme import DARK, palette
+from pages._live.molecule_grid import molecule_grid
 
 Row = Mapping[str, Any]  # of ``sample_table``
 HEIGHT_PX = 330

@@ -18,10 +18,10 @@ from engine.jobs.plan import ModelChoice, RunPlan
 from engine.lp_records import GuardSettings, LpRecord, lp_choices, lp_record, split_cleanup
 from engine.models.registry import ModelEntry, load_registry
 from engine.records import DESCRIPTORS, Descriptors, Molecule
+from pages._kit.choices import complain, one_of
+from pages._kit.errors import error_markdown
+from pages._kit.generation_inputs import FIRST_MODEL, read_smiles
 from pages._live.add_checkpoint import add_button, newly_added
-from pages._shared.choices import complain, one_of
-from pages._shared.errors import error_markdown
-from pages._shared.generation_inputs import FIRST_MODEL, read_smiles
 
 MOST_LANES = 4
 NO_LANE = "—"

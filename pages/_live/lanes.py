@@ -26,12 +26,12 @@ from engine.jobs.lane_figures import (
     tokens_a_second,
 )
 from engine.text.generated import mode_of
+from pages._kit.components.atom_view import ViewRow, atom_view, view_rows
+from pages._kit.errors import escaped
+from pages._kit.words import HYPOTHETICAL_HELP, unbroken
 from pages._live import session
 from pages._live.conformer import in_view
 from pages._live.session import Running
-from pages._shared.components.atom_view import ViewRow, atom_view, view_rows
-from pages._shared.errors import escaped
-from pages._shared.words import HYPOTHETICAL_HELP, unbroken
 
 Shown = TypeVar("Shown")
 ROWS_PX = 420

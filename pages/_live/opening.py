@@ -10,11 +10,11 @@ from engine.inspection.sample import Inspected
 from engine.paths import DATA
 from engine.store.files import Files
 from engine.store.store import Store
+from pages._kit.errors import escaped
+from pages._kit.inspected import inspected
 from pages._live.conformer import conformer
 from pages._live.lanes import level, stored_atoms
 from pages._live.results import show_failures, show_verdict
-from pages._shared.errors import escaped
-from pages._shared.inspected import inspected
 
 WORDS = "A stored result: adrenaline by {}, without an LP, with the group's and with the exact one."
 

@@ -16,18 +16,18 @@ from engine.jobs.lane_figures import first_divergence, lane_figures, thrown_text
 from engine.models.loading import sized
 from engine.records import RULE_HELP
 from engine.store.entries import Entry
+from pages._kit.components.atom_view import visible
+from pages._kit.errors import escaped
+from pages._kit.inspected import inspected, inspected_in, open_store
+from pages._kit.rows import table_height
+from pages._kit.verdict_badges import failed_checks, molecule_badges, still_wrong, text_badge, thrown_tries
+from pages._kit.words import unbroken
 from pages._live import session
 from pages._live.board import drawing, mark_words
 from pages._live.conformer import choose_reference, conformer, conformer_words
 from pages._live.files import all_files, lane_files
 from pages._live.lanes import atoms, counters, heading, level, progress
 from pages._live.session import Running
-from pages._shared.components.atom_view import visible
-from pages._shared.errors import escaped
-from pages._shared.inspected import inspected, inspected_in, open_store
-from pages._shared.rows import table_height
-from pages._shared.verdict_badges import failed_checks, molecule_badges, still_wrong, text_badge, thrown_tries
-from pages._shared.words import unbroken
 
 MOST_FAILED = 3
 OF_GUARD = {"redrawn_blocks", "dead_ends", "struck_tokens", "thrown_tokens"}

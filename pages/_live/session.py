@@ -21,7 +21,7 @@ from engine.lp_records import guard_words, stored_lp
 from engine.models.registry import ModelEntry
 from engine.records import Molecule
 from engine.store.store import temporary_files
-from pages._shared.visitor import adopt_visitor, presence, visitor
+from pages._kit.visitor import adopt_visitor, presence, visitor
 
 _LANES, _NAME, _SINCE = "live_lanes", "live_lanes_name", "live_since"
 STAYS_S = 10.0

@@ -19,13 +19,13 @@ from engine.lp_records import LPS
 from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
+from pages._kit.errors import escaped
+from pages._kit.links import address_button, logits_address
+from pages._kit.managing import entries as managing
+from pages._kit.managing import tasks
+from pages._kit.managing.start_form import StartForm, show_import
 from pages._kit.picker import Picker, origin_column, rate_column, share_cell
-from pages._shared.errors import escaped
-from pages._shared.links import address_button, logits_address
-from pages._shared.managing import entries as managing
-from pages._shared.managing import tasks
-from pages._shared.managing.start_form import StartForm, show_import
-from pages._shared.words import visible_text
+from pages._kit.words import visible_text
 
 EMPTY = """
 Import or record a first log below, under *Logs*, or from a terminal:

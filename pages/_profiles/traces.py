@@ -15,15 +15,15 @@ from engine.profile.ingest import FILES, remove_trace
 from engine.store.entries import Entry, entry_names, model_name
 from engine.store.schema import TRACE
 from engine.store.store import Store
+from pages._kit.choices import by_name
+from pages._kit.errors import escaped
+from pages._kit.links import address_button, compare_address, inspector_address
+from pages._kit.managing import entries as managing
+from pages._kit.managing import tasks
+from pages._kit.managing.start_form import StartForm, show_import
 from pages._kit.picker import Picker, figure_cell, figure_column, origin_column, share_cell, share_column, time_column
-from pages._shared.choices import by_name
-from pages._shared.errors import escaped
-from pages._shared.links import address_button, compare_address, inspector_address
-from pages._shared.managing import entries as managing
-from pages._shared.managing import tasks
-from pages._shared.managing.start_form import StartForm, show_import
-from pages._shared.table_files import file_button
-from pages._shared.words import run_title, visible_text
+from pages._kit.table_files import file_button
+from pages._kit.words import run_title, visible_text
 
 EMPTY = """
 Three ways to get a first trace:

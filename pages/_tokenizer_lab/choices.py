@@ -9,7 +9,7 @@ from engine.lp_records import DEFAULT_PLACEHOLDER
 from engine.records import BinFormat
 from engine.text.template import PLACEHOLDERS
 from engine.text.tokenizers import BUILT_IN, TextTokenizer, tokenizers_with
-from pages._shared.uploads import uploads
+from pages._kit.uploads import uploads
 
 _ASKED = "tokenizer folders asked for"
 OF_FILE = "a file"

@@ -14,10 +14,10 @@ from engine.chem.structure_files import read_molecules
 from engine.questions.lab_set import MOST_MOLECULES
 from engine.store.store import Store
 from pages._kit.card import card
-from pages._shared.choices import one_of
-from pages._shared.errors import escaped
-from pages._shared.sections import fold, is_unfolded
-from pages._shared.uploads import uploads
+from pages._kit.choices import one_of
+from pages._kit.errors import escaped
+from pages._kit.sections import fold, is_unfolded
+from pages._kit.uploads import uploads
 from pages._tokenizer_lab.choices import chosen_folder, folder_input, folder_waits
 
 INPUTS, SHIPPED = "lab_inputs_open", "Shipped set"

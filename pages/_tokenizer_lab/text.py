@@ -23,11 +23,11 @@ from engine.text.blocks import READ_FORMAT
 from engine.text.generated import ReadText, read_text
 from engine.text.tokenizers import TextTokenizer
 from pages._kit.card import show_table
-from pages._shared.components.atom_view import ViewRow, atom_view, visible
-from pages._shared.components.view3d import APART, view3d
-from pages._shared.errors import error_markdown, escaped
-from pages._shared.theme import DARK, palette
-from pages._shared.verdict_badges import failed_checks, molecule_badges, text_badge
+from pages._kit.components.atom_view import ViewRow, atom_view, visible
+from pages._kit.components.view3d import APART, view3d
+from pages._kit.errors import error_markdown, escaped
+from pages._kit.theme import DARK, palette
+from pages._kit.verdict_badges import failed_checks, molecule_badges, text_badge
 from pages._tokenizer_lab.choices import bins_input, folder_input, placeholder_input, tokenizers
 
 EXAMPLES = {

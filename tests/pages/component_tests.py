@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from pages._shared.components.once import Component
+from pages._kit.components.once import Component
 
 
 def messages_of(component: Component, patch: pytest.MonkeyPatch) -> list[dict[str, Any]]:

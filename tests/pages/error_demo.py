@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages._shared.errors import escaped
-from pages._shared.frame import page
+from pages._kit.errors import escaped
+from pages._kit.frame import page
 
 TEXTS = (
     "**bold** _it_ `code` ~~gone~~ # heading",

@@ -23,7 +23,7 @@ def import_all() -> None:
     logging.disable(logging.WARNING)  # a cache that is made outside of Streamlit's runtime says so
     for name in LARGE:
         importlib.import_module(name)
-    from pages._shared.warming import warm  # a server finds it done, and begins with none of it
+    from pages._app.warming import warm  # a server finds it done, and begins with none of it
 
     for _ in warm():
         pass

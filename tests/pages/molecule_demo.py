@@ -10,11 +10,11 @@ from engine.chem.drawing import draw_svg
 from engine.chem.rmsd import superpose
 from engine.chem.smiles import parse_smiles
 from engine.inspection.atoms import Token
-from pages._shared.components.atom_view import ViewRow, atom_view
-from pages._shared.components.molecule2d import molecule2d
-from pages._shared.components.view3d import view3d
-from pages._shared.frame import page
-from pages._shared.theme import palette
+from pages._kit.components.atom_view import ViewRow, atom_view
+from pages._kit.components.molecule2d import molecule2d
+from pages._kit.components.view3d import view3d
+from pages._kit.frame import page
+from pages._kit.theme import palette
 
 HOSTILE = "<img src=x onerror=\"alert('name')\">\u202e</script><script>alert(1)</script>"
 FOREIGN = """<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="200" height="100"

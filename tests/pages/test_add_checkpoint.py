@@ -12,8 +12,8 @@ from streamlit.testing.v1 import AppTest
 from engine.jobs.service import Service
 from engine.models.registry import load_registry
 from engine.store.schema import SAMPLES, STEPS
+from pages._kit.inspected import open_store
 from pages._live import add_checkpoint
-from pages._shared.inspected import open_store
 from tests.cli import run
 from tests.pages.apps import opened
 from tests.pages.live_pages import Live

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pages._shared.listing import FALLBACK_ICON, FOLDER, ORDER, page_files
+from pages._app.listing import FALLBACK_ICON, FOLDER, ORDER, page_files
 from tests.pages.browser import Server, free_port, wait_until_healthy
 from tests.support import ROOT
 

@@ -17,11 +17,11 @@ from engine.store.generations import import_pool
 from engine.store.reports.importing import import_report
 from engine.store.store import Store
 from pages._compare.manage import PICKER, default_choice
+from pages._kit.components.atom_picks import picked_atom
+from pages._kit.components.matrix import MOST_NAME, named
+from pages._kit.links import compare_address as address
+from pages._kit.links import inspector_address, profiles_address, sql_address
 from pages._kit.picker import legend
-from pages._shared.components.atom_picks import picked_atom
-from pages._shared.components.matrix import MOST_NAME, named
-from pages._shared.links import compare_address as address
-from pages._shared.links import inspector_address, profiles_address, sql_address
 from tests.engine.chem.pickles import conformers
 from tests.engine.chem.pickles import write as write_pickle
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
@@ -70,7 +70,7 @@ def test_a_first_visit_has_every_model_under_each_lp_and_other_views_one_model()
 def test_a_click_on_a_cell_opens_its_worst_molecule_and_on_a_head_its_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     opened_pages: list[tuple[str, dict[str, Any]]] = []
     monkeypatch.setattr(
-        "pages._shared.links.st.switch_page", lambda page, query_params: opened_pages.append((page, query_params))
+        "pages._kit.links.st.switch_page", lambda page, query_params: opened_pages.append((page, query_params))
     )
     key = "chart-compare_matrix-0"
     for place in (3, 0, 2):  # of the cells after one model and two LPs, the model, and its LP exact

@@ -15,7 +15,7 @@ from playwright.sync_api import FilePayload, Locator, expect
 from engine.inspection.runs import runs_with_samples
 from engine.store.files import Files
 from engine.store.store import DEMO, Store
-from pages._shared.components.charts_ready import drawing_module
+from pages._kit.components.charts_ready import drawing_module
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
 from tests.pages.browser import LIMIT_MS, ROOT, Browser, Server, Visit, expect_harmless, legend, serve_quietly, visit
 from tests.pages.canvas_clicks import click_row, open_picker

@@ -22,7 +22,7 @@ from engine.store.store import Store, temporary_files
 from pages._drift import files, molecules
 from pages._drift.molecules import FOLD
 from pages._drift.state import OTHER_READER
-from pages._shared.components.molecule2d import picked_atom
+from pages._kit.components.molecule2d import picked_atom
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
 from tests.engine.store.stored_runs import store_at
 from tests.pages import apps

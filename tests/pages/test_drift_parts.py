@@ -21,8 +21,8 @@ from pages._drift import state
 from pages._drift.molecule import _group_words
 from pages._drift.runs import default_run
 from pages._drift.scoring import compatible, question_of
-from pages._shared.rows import picked_rows, show_rows
-from pages._shared.table_files import csv_of
+from pages._kit.rows import picked_rows, show_rows
+from pages._kit.table_files import csv_of
 from tests.engine.store.stored_runs import store_at
 from tests.pages.apps import Params
 from tests.pages.drift_stores import BARE, EXACT, WITH_JUNK, WORST, add_bare, with_demo

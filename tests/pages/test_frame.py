@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 from engine import __version__
 from engine.errors import DEBUG
 from engine.store.schema import LOGIT_LOG
-from pages._shared.errors import escaped
+from pages._kit.errors import escaped
 from tests.crafted import copied, craft, craft_sheet, filled
 from tests.pages.apps import opened
 
@@ -22,8 +22,8 @@ def framed_page() -> None:
     import streamlit as st
 
     from engine.errors import SmilesError
-    from pages._shared.errors import shown_errors
-    from pages._shared.frame import page
+    from pages._kit.errors import shown_errors
+    from pages._kit.frame import page
 
     page("Some page", ":material/science:", "What it is for.")
     with shown_errors():

@@ -20,16 +20,15 @@ from engine.inspection.tries import ThrownText
 from engine.jobs.service import Service
 from engine.store.schema import STEPS
 from engine.store.store import Store
-from pages._live import board, conformer, files, grid, session
+from pages._app.listing import page_files
+from pages._kit import verdict_badges
+from pages._kit.components.molecule2d import molecule2d, picked_atom
+from pages._kit.inspected import open_store
+from pages._live import board, conformer, files, grid, molecule_grid, session
 from pages._live import lanes as live_lanes
 from pages._live.grid import code_of, harm_of, worst_first
 from pages._live.inputs import FIRST_MOLECULE, read_lines
 from pages._live.results import TICK_S, tick_s
-from pages._shared import verdict_badges
-from pages._shared.components import molecule_grid
-from pages._shared.components.molecule2d import molecule2d, picked_atom
-from pages._shared.inspected import open_store
-from pages._shared.listing import page_files
 from tests.engine.inspection.made import DEMO_STORE, demo_run
 from tests.pages.apps import shown, words
 from tests.pages.live_pages import MODEL, Live, begun, figures, generated

@@ -107,7 +107,7 @@ class Board(TaskQueue):
         """The page's queue as long as the test."""
         made = cls(folder)
         for module in ("tasks", "entries"):
-            patch.setattr(f"pages._shared.managing.{module}.task_queue", lambda: made)
+            patch.setattr(f"pages._kit.managing.{module}.task_queue", lambda: made)
         return made
 
 

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from pages._shared.components import molecule2d
-from pages._shared.components.molecule2d import picked_atom
+from pages._kit.components import molecule2d
+from pages._kit.components.molecule2d import picked_atom
 from tests.pages.component_tests import messages_of, run
 
 
 def drawing_page() -> None:
     import streamlit as st
 
-    from pages._shared.components.molecule2d import molecule2d
+    from pages._kit.components.molecule2d import molecule2d
 
     def pick(atom: int | None) -> None:
         st.session_state["told"] = [*st.session_state.get("told", []), atom]

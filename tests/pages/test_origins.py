@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from pages._shared.origins import may_ask
+from pages._app.origins import may_ask
 from tests.pages.browser import ROOT, Server, serve_quietly
 
 HOST = "localhost:8501"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from pages._shared.listing import page_files
+from pages._app.listing import page_files
 from tests.pages.browser import ROOT, Browser, Server, expect_harmless, legend, serve, serve_quietly, visit
 from tests.pages.canvas_clicks import again, click_row, open_picker
 from tests.pages.error_demo import TEXTS

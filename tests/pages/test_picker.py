@@ -13,11 +13,11 @@ from engine.store.entries import StoreListing
 from pages._compare.manage import PICKER
 from pages._drift.runs import inspected_picker
 from pages._kit.card import FORMATS
+from pages._kit.links import MOST_TESTS
 from pages._kit.picker import Picker
+from pages._kit.rows import show_rows
 from pages._logits.logs import LOGS
 from pages._profiles.traces import trace_picker
-from pages._shared.links import MOST_TESTS
-from pages._shared.rows import show_rows
 from tests.engine.inspection.made import DEMO_STORE
 from tests.pages.apps import Params
 

@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 
 from engine.comparing.queries import FILE, own_queries, ready_queries
 from engine.store.store import DEMO
-from pages._shared.links import compare_address, inspector_address
+from pages._kit.links import compare_address, inspector_address
 from tests.engine.store.stored_runs import store_at
 from tests.pages.apps import opened, query, words
 from tests.pages.drift_stores import EXACT, WITH_JUNK, with_demo

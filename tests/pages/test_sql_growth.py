@@ -12,7 +12,7 @@ from engine.errors import SqlError
 from engine.store.console import Console, SqlAnswer
 from pages._compare import sql as page
 from pages._compare.sql import LIMITS, Statement
-from pages._shared.table_files import csv_of, parquet_of
+from pages._kit.table_files import csv_of, parquet_of
 from tests.support import sized
 
 MOST_GROWTH_MB = 300

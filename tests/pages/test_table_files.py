@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pages._compare.sql import of_browsers
-from pages._shared.table_files import csv_of, parquet_of
+from pages._kit.table_files import csv_of, parquet_of
 
 ODD = pa.table(
     {

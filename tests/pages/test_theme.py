@@ -8,7 +8,7 @@ import pytest
 from streamlit import config
 
 from engine.paths import ROOT
-from pages._shared.theme import DARK, LIGHT, ink_on, plotly_template
+from pages._kit.theme import DARK, LIGHT, ink_on, plotly_template
 
 CONFIG = tomllib.loads((ROOT / ".streamlit/config.toml").read_text(encoding="utf-8"))
 THEMES = {"light": LIGHT, "dark": DARK}

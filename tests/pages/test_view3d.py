@@ -13,8 +13,8 @@ from rdkit import Chem
 from streamlit.testing.v1 import AppTest
 
 from engine.errors import AssetError
-from pages._shared.components import view3d
-from pages._shared.theme import LIGHT
+from pages._kit.components import view3d
+from pages._kit.theme import LIGHT
 from tests.pages.component_tests import Frame, frames_of
 
 HOSTILE = "</script><script>alert(1)</script>"
@@ -27,7 +27,7 @@ def view_page() -> None:
 
     from engine.chem.conformers import reference_conformers
     from engine.chem.smiles import parse_smiles
-    from pages._shared.components.view3d import view3d
+    from pages._kit.components.view3d import view3d
 
     state = st.session_state
     mol = reference_conformers(parse_smiles(state["smiles"]), 1, seed=0)

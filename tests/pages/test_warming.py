@@ -28,7 +28,7 @@ from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
 from engine.text.tokenizers import BUILT_IN, load_tokenizer
 from pages._logits.logs import default_choice
-from pages._shared.warming import warm
+from pages._app.warming import warm
 
 list(warm())
 misses = vocabulary_of.cache_info().misses
@@ -116,7 +116,7 @@ def test_a_server_that_ends_ends_its_warming_first() -> None:
         "import app\n"
         "class Warming:\n"
         "    warm = staticmethod(lambda: (time.sleep(0.01) for _ in iter(int, 1)))\n"
-        "sys.modules['pages._shared.warming'] = Warming\n"
+        "sys.modules['pages._app.warming'] = Warming\n"
         "warming = threading.Thread(target=app._warm, daemon=True)\n"
         "warming.start()\n"
         "app._end(warming)\n"

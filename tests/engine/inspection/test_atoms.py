@@ -17,7 +17,7 @@ from engine.inspection.sample import BlockEstimate, Inspected, inspect_sample
 from engine.records import BinFormat
 from engine.text.align import align
 from engine.text.template import build_template
-from pages._shared.components.atom_view import view_rows
+from pages._kit.components.atom_view import view_rows
 from tests.engine.inspection.made import DEMO_STORE, demo_run
 from tests.engine.inspection.test_sample import TOKENIZER
 

@@ -14,8 +14,8 @@ from engine.figures.words import angstrom, counted, listed, shortened
 from engine.inspection.faults import failed_words
 from engine.inspection.tries import WEIGHED, ThrownText
 from engine.records import RULES_HELP
-from pages._shared.errors import escaped
-from pages._shared.words import unbroken, visible_text
+from pages._kit.errors import escaped
+from pages._kit.words import unbroken, visible_text
 
 MOST_TRIES, TRY_CHARS = 50, 400
 MOST_UNMENDED = 3

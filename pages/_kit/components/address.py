@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 import streamlit as st
 from streamlit.runtime.scriptrunner_utils.script_run_context import get_script_run_ctx
 
-from pages._shared.components.once import source
+from pages._kit.components.once import source
 
 
 def limit_steps() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages._shared.components.once import source
+from pages._kit.components.once import source
 
 
 def chart_files(card: str) -> None:

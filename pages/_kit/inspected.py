@@ -12,7 +12,7 @@ from engine.inspection.runs import RunFacts, run_facts
 from engine.inspection.sample import Inspected, inspect_sample
 from engine.store.entries import Entry
 from engine.store.store import Store, keep, with_temporary
-from pages._shared.errors import error_markdown, escaped
+from pages._kit.errors import error_markdown, escaped
 
 
 def save_run(entry: Entry, label: str = "") -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import streamlit as st
 
-from pages._shared.components.once import source
+from pages._kit.components.once import source
 
 
 def bring_into_view(name: str, *, key: str) -> None:
@@ -13,5 +15,5 @@ def bring_into_view(name: str, *, key: str) -> None:
 
 
 _mount = st.components.v2.component(
-    "driftscope_bring_into_view", html='<div class="place"></div>', js=source("bring_into_view.js")
+    "driftscope_bring_into_view", html='<div class="place"></div>', js=source(Path(__file__).with_suffix(".js"))
 )

@@ -19,8 +19,8 @@ from engine.questions.question import Chart
 from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
 from engine.text.tokenizers import BUILT_IN, load_tokenizer
+from pages._app.listing import FOLDER
 from pages._kit.chart import figure_of
-from pages._shared.listing import FOLDER
 
 
 def warm() -> Iterator[None]:

@@ -23,18 +23,11 @@ from engine.models.devices import spare_cores
 from engine.models.registry import bin_words, bins_of, load_registry
 from engine.paths import user_path
 from engine.text.examples import read_examples
-from pages._shared.choices import one_of
-from pages._shared.errors import error_markdown
-from pages._shared.generation_inputs import (
-    FILTERS,
-    FIRST_MODEL,
-    quick_inputs,
-    read_smiles,
-    sampling_input,
-    show_problems,
-)
-from pages._shared.managing import tasks
-from pages._shared.uploads import release, uploads
+from pages._kit.choices import one_of
+from pages._kit.errors import error_markdown
+from pages._kit.generation_inputs import FILTERS, FIRST_MODEL, quick_inputs, read_smiles, sampling_input, show_problems
+from pages._kit.managing import tasks
+from pages._kit.uploads import release, uploads
 
 MOST_TEXT, MOST_TYPED, MOST_PATHS, MOST_NAMED = 200, 2_000, 4_000, 5
 MOST_WORDS = 20  # typed molecules that the command names itself; more of them go with it as a file

@@ -13,7 +13,7 @@ from engine.decode.plan import MOST_ASKED, PRESETS, Sampling
 from engine.errors import DriftscopeError, SmilesError
 from engine.figures.words import counted
 from engine.records import Molecule
-from pages._shared.errors import error_markdown
+from pages._kit.errors import error_markdown
 
 FIRST_MODEL = "demo-llama:final"
 FIRST_SAMPLING = "qwen3"

@@ -7,10 +7,11 @@ here, and a browser runs nothing of it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
-from pages._shared.components.atom_picks import OnPick, show_pickable, valid_index
-from pages._shared.components.atom_view import sendable
-from pages._shared.components.once import Component, source
+from pages._kit.components.atom_picks import OnPick, show_pickable, valid_index
+from pages._kit.components.atom_view import sendable
+from pages._kit.components.once import Component, source
 
 
 def molecule_grid(
@@ -36,9 +37,10 @@ def molecule_grid(
     show_pickable(_component, key, len(cells), on_pick, small, large)
 
 
+_HERE = Path(__file__)
 _component = Component(
     "driftscope_molecule_grid",
-    html=source("molecule_grid.html"),
-    css=source("component_theme.css", "molecule_grid.css"),
-    js=source("molecule_grid.js"),
+    html=source(_HERE.with_suffix(".html")),
+    css=source("component_theme.css", _HERE.with_suffix(".css")),
+    js=source(_HERE.with_suffix(".js")),
 )

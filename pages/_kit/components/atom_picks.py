@@ -13,7 +13,7 @@ from typing import Any
 
 import streamlit as st
 
-from pages._shared.components.once import Component, sent_under
+from pages._kit.components.once import Component, sent_under
 
 OnPick = Callable[[int | None], None]
 

@@ -24,8 +24,8 @@ HERE = Path(__file__).parent
 _ROOT = '<div class="once"></div>'
 
 
-def source(*names: str) -> str:
-    """Files next to this one, one after the other: a module of several files is one module in the browser."""
+def source(*names: str | Path) -> str:
+    """Files next to this one, or by their whole paths, one after the other: in the browser they are one module."""
     return "\n".join((HERE / name).read_text(encoding="utf-8") for name in names)
 
 

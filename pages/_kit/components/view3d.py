@@ -25,9 +25,9 @@ from engine.chem.frame import principal_axes
 from engine.chem.rdkit_log import captured_log
 from engine.errors import AssetError
 from engine.inspection.faults import Fault
-from pages._shared.components.once import source
-from pages._shared.errors import error_markdown
-from pages._shared.theme import DARK, ink_on, palette
+from pages._kit.components.once import source
+from pages._kit.errors import error_markdown
+from pages._kit.theme import DARK, ink_on, palette
 
 SCRIPT = f"app/static/{FILE_NAME}"  # relative, so that it also works behind a base path
 NAME_PX = 24  # the line below the view

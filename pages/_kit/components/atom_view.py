@@ -18,9 +18,9 @@ from engine.errors import visible as visible_char
 from engine.figures.words import shortened
 from engine.inspection.atoms import AtomRow, Token, angstrom
 from engine.questions.question import Tables
-from pages._shared.components.atom_picks import show_pickable, valid_index
-from pages._shared.components.once import Component, sent_under, source
-from pages._shared.theme import palette
+from pages._kit.components.atom_picks import show_pickable, valid_index
+from pages._kit.components.once import Component, sent_under, source
+from pages._kit.theme import palette
 
 OnPick = Callable[[int | None, int | None], None]
 """Gets the atom and the column of the picked token; None for what was not picked."""

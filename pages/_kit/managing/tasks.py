@@ -16,8 +16,8 @@ from engine.jobs.commands import Input, Task, TaskSnapshot, task_queue
 from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG, RUN, TRACE
 from engine.store.store import Store
-from pages._shared.errors import error_markdown, escaped
-from pages._shared.links import (
+from pages._kit.errors import error_markdown, escaped
+from pages._kit.links import (
     MOST_TESTS,
     address_button,
     compare_address,

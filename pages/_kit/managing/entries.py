@@ -23,12 +23,12 @@ from engine.store.schema import RUN, SAMPLES
 from engine.store.staging import Unfinished, abandon, unfinished_runs
 from engine.store.store import MOST_TAG, MOST_TAGS, Store
 from pages._kit.card import choose
-from pages._shared.choices import complain
-from pages._shared.errors import error_markdown, escaped, shown_errors
-from pages._shared.managing import tasks
-from pages._shared.rows import picked_rows, show_rows, table_height
-from pages._shared.shown import put_shown
-from pages._shared.words import visible_text
+from pages._kit.choices import complain
+from pages._kit.errors import error_markdown, escaped, shown_errors
+from pages._kit.managing import tasks
+from pages._kit.rows import picked_rows, show_rows, table_height
+from pages._kit.shown import put_shown
+from pages._kit.words import visible_text
 
 MOST_LABEL, MOST_NOTES, MOST_NAMED = 200, 10_000, 5
 TICK_S = 2.0

@@ -14,10 +14,10 @@ from streamlit.runtime.pages_manager import PagesManager
 from engine import __version__
 from engine.lp_records import FORMER_NAMES, full_name, split_cleanup
 from engine.paths import ROOT
-from pages._shared import shown
-from pages._shared.components.address import limit_steps
-from pages._shared.theme import DARK, palette
-from pages._shared.uploads import release_of_other_pages
+from pages._kit import shown
+from pages._kit.components.address import limit_steps
+from pages._kit.theme import DARK, palette
+from pages._kit.uploads import release_of_other_pages
 
 NAME = "Driftscope"
 FAVICON = str(Path(__file__).with_name("favicon.svg"))

@@ -7,9 +7,9 @@ from typing import Any
 
 from engine.errors import one_line
 from engine.figures.words import percent, seconds, shortened, speed
-from pages._shared.components.atom_picks import OnPick, show_pickable
-from pages._shared.components.atom_view import sendable
-from pages._shared.components.once import Component, source
+from pages._kit.components.atom_picks import OnPick, show_pickable
+from pages._kit.components.atom_view import sendable
+from pages._kit.components.once import Component, source
 
 Row = Mapping[str, Any]
 MOST_NAME = 40

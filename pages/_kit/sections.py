@@ -8,9 +8,9 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from pages._shared.choices import complain, held
-from pages._shared.errors import shown_errors
-from pages._shared.shown import put_shown
+from pages._kit.choices import complain, held
+from pages._kit.errors import shown_errors
+from pages._kit.shown import put_shown
 
 VIEW = "view"
 

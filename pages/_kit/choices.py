@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 import streamlit as st
 
 from engine.errors import shown
-from pages._shared.errors import escaped
-from pages._shared.shown import put_shown
+from pages._kit.errors import escaped
+from pages._kit.shown import put_shown
 
 Option = TypeVar("Option", bound=str)
 

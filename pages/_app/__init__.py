@@ -1,0 +1,1 @@
+"""What app.py alone needs: the list of pages, origins that may talk to it, warming up."""

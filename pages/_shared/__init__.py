@@ -1,1 +1,0 @@
-"""What pages share: functions and widgets that a page calls. No page lives here."""
