@@ -34,7 +34,7 @@ from engine.store.store import Store
 from pages._drift import files, scoring, state
 from pages._drift.state import spot_of
 from pages._kit.choices import by_name, one_of
-from pages._kit.components.atom_view import atom_view, view_of
+from pages._kit.components.atom_view import atom_view, text_of, view_of
 from pages._kit.components.molecule2d import molecule2d
 from pages._kit.components.view3d import view3d
 from pages._kit.errors import error_markdown, escaped
@@ -332,6 +332,7 @@ def _atoms(
         key=ATOMS,
         label="Atom by atom",
         caption=" · ".join(tables["about"]["about"].to_pylist()),
+        text=text_of(tables),
         atom=atom,
         token=token,
         on_pick=lambda picked, column: state.put_atom(spot_of(inspection), picked, column),

@@ -1,6 +1,6 @@
 """Colours for figures and drawings, the same meaning in the light and in the dark.
 
-The hues are Okabe and Ito's. ``.streamlit/config.toml`` holds them for Streamlit's own widgets and the token strip;
+``.streamlit/config.toml`` holds the hues for Streamlit's own widgets and the token strip;
 here they are read for what is drawn in Python: plotly figures and SVG. Colour is never alone.
 """
 
@@ -40,10 +40,10 @@ class Palette:
 
 _KEYS = {
     "copy": "blueColor",
-    "free": "orangeColor",
+    "free": "violetColor",
     "boundary": "greenColor",
-    "junk": "violetColor",
-    "cut": "redColor",
+    "junk": "redColor",
+    "cut": "orangeColor",
     "exact": "greenColor",
     "wrong": "yellowColor",
     "neutral": "grayColor",

@@ -130,7 +130,7 @@ def counters(lane: Running, shown: int) -> None:
         unbroken(
             f"**{fixed(tokens_a_second(watch), 0)}** tokens/s · **{watch.tokens:,}** tokens{of_tokens(watch)} · "
             f"{percent(watch.forced_tokens / watch.tokens)} forced · {watch.forward_passes:,} passes  \n"
-            f":violet[junk **{counts['junk']}**] · :red[cut **{counts['cut']}**] of {counted(blocks, 'block')} · "
+            f":red[junk **{counts['junk']}**] · :orange[cut **{counts['cut']}**] of {counted(blocks, 'block')} · "
             f"{'' if is_position else 'hypothetical '}drift {_drift_words(counts)}"
         ),
         help=COUNTS_HELP if is_position else f"{COUNTS_HELP} {HYPOTHETICAL_HELP}",

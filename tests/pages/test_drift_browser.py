@@ -7,6 +7,8 @@ import re
 import pytest
 from playwright.sync_api import Locator, expect
 
+from engine.inspection.sample import inspect_sample
+from tests.engine.inspection.made import DEMO_STORE
 from tests.pages.browser import Browser, Server, Visit, expect_harmless, shape, shape_words, visit
 from tests.pages.canvas_clicks import again, click_at, click_row, open_picker
 from tests.pages.drift_stores import CUT, EXACT, WITH_JUNK
@@ -39,6 +41,33 @@ def test_the_token_that_lost_an_atom_has_a_mark_and_says_how(browser: Browser, d
         expect(row_of(seen, 7).locator(".say")).to_contain_text("Lost at the third token of x, 5: atom 1")
         marked.hover()
         expect(seen.page.locator(".atoms .tip")).to_contain_text("Lost at the third token of x, 5: atom 1")
+        expect_harmless(seen)
+
+
+def test_the_whole_answer_is_one_coloured_text_and_a_click_opens_a_row(browser: Browser, demo_server: Server) -> None:
+    seen_in_store = inspect_sample(DEMO_STORE, WITH_JUNK, 13)
+    assert seen_in_store.alignment is not None
+    tokens = [token for token in seen_in_store.alignment.rows if token.pos is not None]
+    with visit(browser, demo_server, JUNK) as seen:
+        text = seen.page.locator(".atoms .text")
+        expect(text).to_have_text(seen_in_store.sample["text"])
+        for name, is_so in (
+            ("junk", [token.mark == "junk" for token in tokens]),
+            ("forced", [bool(token.forced) for token in tokens]),
+        ):
+            assert 0 < sum(is_so) < len(is_so)
+            expect(text.locator(f"[data-column].{name}")).to_have_count(sum(is_so))
+        junk = text.locator(".junk").last
+        column = junk.get_attribute("data-column")
+        junk.click()
+        chosen = seen.page.locator(".atoms .row[aria-selected=true]")
+        expect(chosen.locator(f'.step[data-column="{column}"]')).to_have_class(re.compile(r"\bon\b"))
+        expect(seen.page).to_have_url(re.compile(rf"token={column}(&|$)"))
+        sound, whole = chosen.first, seen.page.locator(".atoms .row.sound .ladder").first
+        expect(sound).to_be_in_viewport()
+        first, last = whole.locator(".step").first.bounding_box(), whole.locator(".step").nth(5).bounding_box()
+        assert first is not None and last is not None and first["y"] == last["y"], "a row without harm is one line"
+        expect(seen.page.locator(".atoms .heads")).to_have_text("atomtokens over the template’sneeded of givendamageÅ")
         expect_harmless(seen)
 
 

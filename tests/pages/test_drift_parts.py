@@ -11,6 +11,7 @@ import pytest
 import streamlit as st
 from rdkit import Chem
 
+from engine.inspection.atoms import Token
 from engine.inspection.faults import atom_faults, verdict
 from engine.inspection.molecules import DriftBin, sample_table
 from engine.inspection.runs import runs_with_samples
@@ -21,6 +22,7 @@ from pages._drift import state
 from pages._drift.molecule import _group_words
 from pages._drift.runs import default_run
 from pages._drift.scoring import compatible, question_of
+from pages._kit.components.atom_view import text_parts
 from pages._kit.rows import picked_rows, show_rows
 from pages._kit.table_files import csv_of
 from tests.engine.store.stored_runs import store_at
@@ -88,6 +90,13 @@ def test_only_models_with_the_runs_tokenizer_are_asked_its_own_first(folder: Pat
     assert (question.plan.lp, question.plan.placeholder) == ("group-v2.1", "0.0000,0.0000,0.0000")
     assert question.tokenizer == load_tokenizer("llama3").name
     assert "is not known" in verdict({**inspected.sample, "passed": None, "clean": None}, ()), "of a conformer's file"
+
+
+def test_a_text_that_grows_keeps_its_earlier_parts() -> None:
+    tokens = [Token(n, f"{n} ", marks="f" if n % 2 else "") for n in range(50)]
+    parts = text_parts([*tokens, Token(50, "", marks="n")])
+    assert [len(part) for part in parts] == [24, 24, 2] and parts[2] == [(48, "48·", ""), (49, "49·", "f")]
+    assert text_parts(tokens[:30])[0] == parts[0] and text_parts([]) == []
 
 
 def test_files_of_the_rows_that_are_shown(folder: Path) -> None:

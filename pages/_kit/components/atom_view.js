@@ -1,5 +1,5 @@
-// The atom view in the browser. Rows are drawn once, by the name of their content; a message says which are there and in
-// what order. All text is untrusted and reaches the page as text. Arrow keys move: up and down by row, left and right by
+// The atom view in the browser. Rows and parts of the whole answer are drawn once, by the name of their content; a message
+// says which are there and in what order. All text is untrusted and reaches the page as text. Arrow keys move: up and down by row, left and right by
 // token; Enter selects what has the focus, Escape selects nothing.
 
 const UNHEARD_MS = 3000; // how long a click outlives messages that do not know of it
@@ -17,8 +17,9 @@ class Atoms {
     this.shell = shell;
     this.root = shell.root.querySelector(".atoms");
     this.list = this.root.querySelector(".rows");
+    this.text = this.root.querySelector(".text");
     this.tip = this.root.querySelector(".tip");
-    this.known = new Map(); // name -> { row, element }
+    this.known = new Map(); // name -> { row, element }, where ``row`` is also a part of the text
     this.message = {};
     this.pick = null; // { stamp, until }: a click that Python did not name yet
     this.atom = null;
@@ -29,6 +30,9 @@ class Atoms {
     on("pointerleave", () => this.point(null));
     on("focusin", (event) => this.onFocus(event.target));
     on("focusout", () => this.say(null));
+    this.text.addEventListener("click", (event) => this.onWord(event.target));
+    this.text.addEventListener("pointerover", (event) => this.point(event.target));
+    this.text.addEventListener("pointerleave", () => this.point(null));
     this.onAtom = (event) => this.light(event.detail); // under the pointer, in any view
     this.onPick = (event) => this.take(event); // of a click in 3D
     globalThis.addEventListener("driftscope-atom", this.onAtom);
@@ -53,10 +57,12 @@ class Atoms {
     for (const [name, row] of Object.entries(message.rows)) {
       if (!this.known.has(name)) this.known.set(name, { row });
     }
-    if (message.order.some((name) => !this.known.has(name))) return false;
-    const wasAtEnd = this.list.scrollHeight - this.list.scrollTop - this.list.clientHeight < 24;
+    const names = [...message.order, ...message.text];
+    if (names.some((name) => !this.known.has(name))) return false;
+    const scrolled = [this.list, this.text];
+    const atEnd = scrolled.filter((box) => box.scrollHeight - box.scrollTop - box.clientHeight < 24);
     // It is written: the worst come first.
-    if (this.message.follow && !message.follow) this.list.scrollTop = 0;
+    if (this.message.follow && !message.follow) for (const box of scrolled) box.scrollTop = 0;
     this.message = message;
     this.restyle();
     this.root.querySelector("header").hidden = !message.caption;
@@ -64,26 +70,29 @@ class Atoms {
     this.root.querySelector(".caption").textContent = message.caption;
     this.list.setAttribute("aria-label", message.label);
     this.list.style.maxHeight = message.max_height ? `${message.max_height}px` : "";
-    this.arrange(message.order);
-    if (this.pick && (message.heard === this.pick.stamp || performance.now() > this.pick.until)) this.pick = null;
-    if (!this.pick) this.select(message.atom, message.token);
-    if (message.follow && wasAtEnd) this.list.scrollTop = this.list.scrollHeight;
-    return true;
-  }
-
-  arrange(order) {
-    const kept = new Set(order);
+    this.root.querySelector(".answer").hidden = !message.text.length;
+    this.arrange(this.list, message.order, rowElement);
+    this.arrange(this.text, message.text, partElement);
+    const kept = new Set(names);
     for (const name of [...this.known.keys()]) {
       if (!kept.has(name)) this.known.delete(name);
     }
+    this.root.querySelector(".heads").hidden = !this.list.querySelector("[data-atom]");
+    if (!this.list.querySelector("[tabindex='0']")) this.list.firstChild?.setAttribute("tabindex", "0");
+    if (this.pick && (message.heard === this.pick.stamp || performance.now() > this.pick.until)) this.pick = null;
+    if (!this.pick) this.select(message.atom, message.token);
+    if (message.follow) for (const box of atEnd) box.scrollTop = box.scrollHeight;
+    return true;
+  }
+
+  arrange(box, order, draw) {
     order.forEach((name, place) => {
       const entry = this.known.get(name);
-      entry.element ??= rowElement(entry.row);
-      const before = this.list.children[place] ?? null;
-      if (before !== entry.element) this.list.insertBefore(entry.element, before);
+      entry.element ??= draw(entry.row);
+      const before = box.children[place] ?? null;
+      if (before !== entry.element) box.insertBefore(entry.element, before);
     });
-    while (this.list.children.length > order.length) this.list.lastChild.remove();
-    if (!this.list.querySelector("[tabindex='0']")) this.list.firstChild?.setAttribute("tabindex", "0");
+    while (box.children.length > order.length) box.lastChild.remove();
   }
 
   // What is selected and pointed at ------------------------------------------------------------------------------------
@@ -98,6 +107,11 @@ class Atoms {
       step.classList.toggle("on", isOn);
     }
     const chosen = this.list.querySelector(".step.on") ?? this.list.querySelector("[aria-selected='true']");
+    const chosenRow = this.list.querySelector("[aria-selected='true']:not(.other)");
+    const inRow = new Set([...(chosenRow?.querySelectorAll(".step") ?? [])].map((step) => step.dataset.column));
+    for (const word of this.text.querySelectorAll("[data-column]")) {
+      word.classList.toggle("on", inRow.has(word.dataset.column));
+    }
     const isNew = before !== `${this.atom} ${this.token}`;
     if (chosen && isNew && !this.root.getRootNode().activeElement) this.reveal(chosen);
   }
@@ -126,11 +140,17 @@ class Atoms {
     }
   }
 
+  // The row's token of this column: of the row's own run.
+  stepOf(column) {
+    return this.list.querySelector(`.row:not(.other) .step[data-column="${column}"]`);
+  }
+
   point(target) {
-    const row = target?.closest?.(".row");
+    const column = target?.dataset?.column;
+    const row = (this.text.contains(target) ? this.stepOf(column) : target)?.closest?.(".row");
     const atom = row?.dataset.atom === undefined ? null : Number(row.dataset.atom);
     globalThis.dispatchEvent(new CustomEvent("driftscope-atom", { detail: atom })); // heard here too
-    this.say(target?.closest?.(".step") ?? null);
+    this.say(target?.closest?.("[data-column]") ?? null);
   }
 
   onFocus(target) {
@@ -142,7 +162,7 @@ class Atoms {
   say(step) {
     this.tip.hidden = step === null;
     if (step === null) return;
-    this.tip.replaceChildren(...tipLines(step.token));
+    this.tip.replaceChildren(...tipLines((this.stepOf(step.dataset.column) ?? step).token));
     const box = step.getBoundingClientRect();
     this.tip.style.left = `${Math.max(8, Math.min(box.left, innerWidth - this.tip.offsetWidth - 16))}px`;
     const isBelow = box.bottom + this.tip.offsetHeight + 8 < innerHeight;
@@ -154,6 +174,14 @@ class Atoms {
   onClick({ target }) {
     if (!target.closest(".row") || !this.message.pickable) return;
     this.choose(target.closest(".row"), target.closest(".step"));
+  }
+
+  // A click in the whole answer opens the token's row, if it is of one.
+  onWord(word) {
+    const step = this.stepOf(word.dataset.column);
+    if (!step || !this.message.pickable) return;
+    this.choose(step.closest(".row"), step);
+    step.closest(".row").scrollIntoView({ block: "nearest" });
   }
 
   // The first view that has the atom.
@@ -212,13 +240,14 @@ function make(tag, classes, text = "", children = []) {
 function rowElement(row) {
   const ladder = make("div", "ladder", "", row.tokens.map(stepElement));
   const said = make("p", "say", "", withCode(row.words));
-  const harm = make("div", "harm", "", [make("span", "tag", row.tag), make("span", "off", row.off), make("small", "", row.need)]);
-  harm.lastChild.title = "Tokens that its numbers need, of those that the template gives";
-  const classes = `row ${row.kind} ${row.is_other ? "other" : ""} ${row.is_quiet ? "quiet" : ""}`;
+  const harm = make("div", "harm", "", [make("small", "", row.need), make("span", "tag", row.tag), make("span", "off", row.off)]);
+  harm.firstChild.title = "Tokens that its numbers need, of those that the template gives";
+  const isSound = row.atom !== null && !row.kind && !row.is_other;
+  const classes = `row ${row.kind} ${row.is_other ? "other" : ""} ${row.is_quiet ? "quiet" : ""} ${isSound ? "sound" : ""}`;
   const element = make("li", classes, "", [make("div", "name", row.name), ladder, harm, said]);
   element.setAttribute("role", "option");
   element.setAttribute("tabindex", "-1");
-  element.setAttribute("aria-label", [row.name, row.tag || "exact", row.off, row.need].filter(Boolean).join(", "));
+  element.setAttribute("aria-label", [row.name, row.tag || "exact", row.off && `${row.off} Å`, row.need].filter(Boolean).join(", "));
   if (row.atom !== null) element.dataset.atom = row.atom;
   return element;
 }
@@ -228,8 +257,23 @@ function withCode(words) {
   return words.split("`").map((part, place) => (place % 2 ? make("code", "", part) : part));
 }
 
+function classesOf(marks) {
+  return [...marks].map((mark) => CLASSES[mark]).join(" ");
+}
+
+// Of the whole answer: tokens next to each other.
+function partElement(words) {
+  const spans = words.map(([column, piece, marks]) => {
+    const word = make("span", classesOf(marks), piece);
+    word.dataset.column = column;
+    word.token = { piece, marks, template: null, id: null, p_raw: null, likely: [] };
+    return word;
+  });
+  return make("span", "", "", spans);
+}
+
 function stepElement(token) {
-  const classes = [...token.marks].map((mark) => CLASSES[mark]).join(" ");
+  const classes = classesOf(token.marks);
   const above = token.template === null ? [] : [make("i", "", token.template)];
   const step = make("span", `step ${classes}`, "", [...above, make("b", "", token.piece)]);
   step.dataset.column = token.column;

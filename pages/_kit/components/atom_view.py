@@ -1,8 +1,9 @@
 """The atom view: a row an atom, its tokens as written over those of the template, what is damaged and by how many Å.
 
-The one widget for tokens: a text without atoms is a row of tokens alone. Rows are named by their content: a message has
-the order of all and the content of those that the browser was not sent, which asks where it lacks one. So a live page
-sends what is new. Pieces are untrusted and travel as text that can be seen. What is selected is Python's word.
+The one widget for tokens: a text without atoms is a row of tokens alone, and ``text`` is the whole answer as one
+coloured text, with rows below it or without. Rows and parts of the text are named by their content: a message has the
+order of all and the content of those that the browser was not sent, which asks where it lacks one. So a live page sends
+what is new. Pieces are untrusted and travel as text that can be seen. What is selected is Python's word.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from pages._kit.theme import palette
 OnPick = Callable[[int | None, int | None], None]
 """Gets the atom and the column of the picked token; None for what was not picked."""
 SHOWN_CHARS, MOST_LIKELY = 48, 6
+TEXT_PART = 24  # tokens of the text that travel together
 TAGS = {"outside": "not its text", "unlikely": "forced", "redrawn": "redrawn", "missing": "not written"}
 _GLYPHS = {" ": "·", "\n": "↵", "\t": "⇥"}
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -37,8 +39,8 @@ class ViewRow:
     name: str = ""
     kind: str = ""
     tag: str = ""
-    off: str = ""
-    need: str = ""
+    off: str = ""  # in Å
+    need: str = ""  # of the positions given
     words: str = ""
     is_other: bool = False  # of another run, under the row of the same atom
     is_quiet: bool = False  # its damage moves the atom by next to nothing
@@ -55,8 +57,8 @@ def view_rows(rows: Iterable[AtomRow], tokens: Sequence[Token], other: str = "")
             name=visible(other or row.name, 80, blanks=False),
             kind=row.damage,
             tag=TAGS.get(row.damage, row.damage),
-            off="" if row.off_ang is None else f"{'≈ ' if row.is_estimate else ''}{angstrom(row.off_ang)}",
-            need="" if (n := row.given) is None else f"{n} given" if row.needed is None else f"{row.needed} of {n}",
+            off="" if row.off_ang is None else f"{'≈ ' * row.is_estimate}{angstrom(row.off_ang).removesuffix(' Å')}",
+            need="" if row.given is None else f"{'?' if row.needed is None else row.needed} of {row.given}",
             words=visible(row.words, 600, blanks=False),
             is_other=bool(other),
             is_quiet=row.is_quiet,
@@ -69,6 +71,17 @@ def view_of(tables: Tables, other: str = "") -> list[ViewRow]:
     """The answer of ``drift_atoms``."""
     rows = (AtomRow(**row) for row in tables["main"].to_pylist())
     return view_rows(rows, [Token(**row) for row in tables["tokens"].to_pylist()], other)
+
+
+def text_of(tables: Tables) -> list[Token]:
+    """All tokens of the answer of ``drift_atoms``, for ``text``."""
+    return [Token(**row) for row in tables["tokens"].to_pylist()]
+
+
+def text_parts(tokens: Iterable[Token]) -> list[list[tuple[int, str, str]]]:
+    """Column, piece and marks of each token that was written, in parts that change with none but their own tokens."""
+    written = [(token.column, visible(token.piece), token.marks) for token in tokens if "n" not in token.marks]
+    return [written[start : start + TEXT_PART] for start in range(0, len(written), TEXT_PART)]
 
 
 def visible_token(token: Token) -> Token:
@@ -89,17 +102,21 @@ def atom_view(
     key: str,
     label: str,
     caption: str = "",
+    text: Sequence[Token] = (),
     atom: int | None = None,
     token: int | None = None,
     on_pick: OnPick | None = None,
     max_height: int = 0,
     follow: bool = False,
 ) -> None:
-    """Draw the rows in their order. ``follow`` keeps the end in sight unless the reader scrolled up."""
-    columns = 1 + max((cell.column for row in rows for cell in row.tokens), default=-1)
+    """Draw the rows in their order. ``text``: the tokens of the whole answer, above the rows; a click opens the token's
+    row. ``follow`` keeps the end in sight unless the reader scrolled up."""
+    columns = 1 + max((cell.column for cells in (*(row.tokens for row in rows), text) for cell in cells), default=-1)
     atoms = 1 + max((row.atom for row in rows if row.atom is not None), default=-1)
     atom_of = {cell.column: row.atom for row in rows if not row.is_other for cell in row.tokens}
-    content = {digest(fields): fields for fields in (asdict(row) for row in rows)}
+    content: dict[str, object] = {digest(fields): fields for fields in (asdict(row) for row in rows)}
+    parts = {digest(part): part for part in text_parts(text)}
+    everything = content | parts
     sent = sent_under(key)
     last = sent.get("rows", frozenset())
     data = {
@@ -107,7 +124,8 @@ def atom_view(
         "caption": sendable(caption),
         "order": list(content),
         "columns": columns,
-        "rows": {name: fields for name, fields in content.items() if name not in last},
+        "text": list(parts),
+        "rows": {name: fields for name, fields in everything.items() if name not in last},
         "follow": follow,
         "atom": valid_index(atom, atoms),
         "token": valid_index(token, columns),
@@ -123,7 +141,7 @@ def atom_view(
             on_pick(None if index is None else index - columns, None)
 
     show_pickable(_component, key, columns + atoms, None if on_pick is None else pick, data, None)
-    sent["rows"] = frozenset(content)
+    sent["rows"] = frozenset(everything)
 
 
 def digest(value: object) -> str:
