@@ -24,7 +24,7 @@ GROUND = ("__init__", "assets", "errors", "paths", "processes", "records", "sand
 ROOMS: dict[str, tuple[int, tuple[str, ...]]] = {
     "app.py, pages/": (11_500, ("app.py", "pages/*")),
     "what one page alone needs": (4_550, tuple(f"pages/_{page}/*" for page in PAGES)),
-    "scripts and styles of pages": (2_060, ("pages/*.js", "pages/*.css", "pages/*.html")),
+    "scripts and styles of pages": (2_180, ("pages/*.js", "pages/*.css", "pages/*.html")),
     "engine/cli/": (2_440, ("engine/cli/*", "engine/__main__.py")),
     "engine/questions/": (6_500, ("engine/questions/*",)),
     "engine/evidence/, comparing/": (2_000, ("engine/evidence/*", "engine/comparing/*")),
@@ -37,7 +37,7 @@ ROOMS: dict[str, tuple[int, tuple[str, ...]]] = {
     "engine/text/": (2_800, ("engine/text/*",)),
     "engine/chem/": (3_900, ("engine/chem/*",)),
     "engine/figures/, sandbox.py, ...": (2_100, ("engine/figures/*", *(f"engine/{name}.py" for name in GROUND))),
-    "the product": (51_400, ("app.py", "pages/*", "engine/*")),
+    "the product": (51_550, ("app.py", "pages/*", "engine/*")),
     "tools/": (8_300, ("tools/*",)),
     "tests/": (39_600, ("tests/*",)),
 }
