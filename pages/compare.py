@@ -13,7 +13,6 @@ from pages._kit.choices import complain, one_of
 from pages._kit.components.charts_ready import charts_ready
 from pages._kit.errors import shown_errors
 from pages._kit.frame import page
-from pages._kit.managing import tasks
 from pages._kit.sections import fold, is_unfolded, show_open
 from pages._kit.shown import put_shown
 
@@ -49,7 +48,6 @@ def charts(store: Store, ids: Sequence[str]) -> None:
 
 def coverage(store: Store, ids: Sequence[str]) -> None:
     cards(VIEWS["Coverage", ""], store, ids)
-    tasks.show(store)
 
 
 def advice(store: Store, ids: Sequence[str]) -> None:
@@ -67,7 +65,6 @@ def advice(store: Store, ids: Sequence[str]) -> None:
         title, command = "Nothing to advise from yet", ".venv/bin/python -m engine advise --model demo-qwen --probe 64"
         words = f"Start runs of one model under several LPs under **Manage**, or from a terminal: `{command}`"
         st.info(words, icon=":material/inbox:", title=title)
-    tasks.show(store)
 
 
 SECTIONS: dict[str, Callable[..., None]] = {
@@ -79,7 +76,7 @@ SECTIONS: dict[str, Callable[..., None]] = {
     "Manage": manage.show,
 }
 
-page(TITLE, ICON, LEAD, words=("Passed", "Clean", "Usable", "Junk", "Cut", "COV-R, COV-P, MAT-R, MAT-P"))
+page(TITLE, LEAD)
 with shown_errors():
     store = Store.open().snapshot()
     with st.container(key="compared-runs"):

@@ -11,7 +11,6 @@ from pages._kit.card import cards
 from pages._kit.errors import shown_errors
 from pages._kit.frame import page
 from pages._kit.inspected import open_store
-from pages._kit.managing import tasks
 from pages._kit.sections import show_open
 from pages._kit.shown import put_shown
 
@@ -23,7 +22,6 @@ LEAD = "The worst molecules first. A *block* is an atom's coordinates. An LP may
 def of_one_run(view: str) -> Callable[[Store, Sequence[RunFacts]], None]:
     def show(store: Store, runs: Sequence[RunFacts]) -> None:
         cards(PAGES["drift"][view, ""], store, [choose_one(runs).run_id])
-        tasks.show(store)
 
     return show
 
@@ -34,7 +32,7 @@ SECTIONS = {
     "What the LP did": of_one_run("What the LP did"),
 }
 
-page(TITLE, ICON, LEAD, words=("Drift", "Junk", "Cut", "Unverified", "Clean", "Usable", "Continuation"))
+page(TITLE, LEAD)
 with shown_errors():
     store = open_store()
     runs = chosen_runs(store)

@@ -53,7 +53,7 @@ SECTIONS: dict[str, Callable[..., None]] = {
     **{view: partial(cards, PAGES["evidence"][view, ""], ids=[]) for view in (LOST_THIRD, ALL)},
 }
 
-page(TITLE, ICON, LEAD, words=("LP", "Drift", "Junk", "Cut"))
+page(TITLE, LEAD)
 with shown_errors():
     store = Store.open().snapshot()
 # A link that names a claim means the view that has them.

@@ -96,7 +96,7 @@ def inputs() -> tuple[tuple[Molecule, ...], bool]:
     return molecules, bool(problems)
 
 
-page(TITLE, ICON, LEAD, words=("LP", "Exact LP", "Position LP", "Junk", "Cut", "Clean", "Usable"))
+page(TITLE, LEAD)
 st.html(STORED)
 with shown_errors():
     session.find_again()

@@ -46,7 +46,7 @@ SECTIONS: dict[str, Callable[..., None]] = {
     "Logs": show,
 }
 
-page(TITLE, ICON, LEAD)
+page(TITLE, LEAD)
 with shown_errors():
     store = Store.open().snapshot()
     names = LOGS.names(LOGS.show(store.listing(LOGIT_LOG)))

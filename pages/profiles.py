@@ -50,7 +50,7 @@ def sql(store: Store, ids: Sequence[str]) -> None:
 SECTIONS: dict[str, Callable[..., None]] = {view: partial(cards, keys) for (view, _), keys in PAGES["profiles"].items()}
 SECTIONS |= {"SQL": sql, "Traces": traces.show}
 
-page(TITLE, ICON, LEAD)
+page(TITLE, LEAD)
 with shown_errors():
     store = Store.open().snapshot()
     picker = traces.trace_picker({entry.id: entry.row for entry in store.listing().entries})

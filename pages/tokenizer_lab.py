@@ -23,7 +23,7 @@ def reports() -> None:
 
 SECTIONS = {"One text": lab_text.show, "A molecule set": molecule_set.show, "The reports' figures": reports}
 
-page(TITLE, ICON, LEAD, words=("COPY, FREE, BOUNDARY", "Template", "Drift", "Junk", "Cut"))
+page(TITLE, LEAD)
 show_open(SECTIONS)
 charts_ready()
 put_shown(page="tokenizer_lab")

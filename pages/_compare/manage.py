@@ -20,7 +20,7 @@ from engine.store.schema import REFERENCES, RUN, SAMPLES
 from engine.store.store import DEMO, Store
 from pages._kit.choices import one_of
 from pages._kit.links import MOST_TESTS
-from pages._kit.managing import entries, tasks
+from pages._kit.managing import entries
 from pages._kit.managing.entries import Managed
 from pages._kit.managing.start_form import StartForm, show_import
 from pages._kit.picker import Picker, run_cells, run_columns
@@ -119,7 +119,6 @@ PICKER = Picker(
 
 
 def show(store: Store, ids: Sequence[str]) -> None:
-    tasks.show(store)
     if st.query_params.get("manage") in ("One run", "Unfinished"):  # as older links have it
         st.query_params["manage"] = "Several runs"
     example = "/data/outputs/smoke/**/*.json.gz"

@@ -29,7 +29,6 @@ from pages._drift.state import Spot
 from pages._kit.card import card
 from pages._kit.errors import error_markdown, escaped
 from pages._kit.inspected import inspected
-from pages._kit.managing import tasks
 from pages._kit.managing.entries import judge_button
 from pages._kit.picker import figure_cell, figure_column, share_cell, share_column
 from pages._kit.rows import BORDERS_PX, ONE_ROW, ROW_PX, picked_rows, show_rows, show_steps
@@ -61,8 +60,7 @@ def show(store: Store, runs: Sequence[RunFacts]) -> None:
         _filters(any(run.judged for run in runs))
         if is_open:
             _all(store, table, chosen, runs)
-    if judge_button(store, [store.entry(run.run_id) for run in runs]):
-        tasks.show(store)
+    judge_button(store, [store.entry(run.run_id) for run in runs])
     _bar_chip()
     if error_words:
         st.error(error_words, icon=":material/error:")

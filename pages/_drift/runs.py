@@ -94,8 +94,7 @@ def run_words(run: RunFacts) -> str:
 def _save_form(entry: Entry) -> None:
     with st.container(border=True, horizontal=True, vertical_alignment="bottom", key=f"passing-{entry.id}"):
         st.markdown(
-            f":material/hourglass_top: **Not saved.** {escaped(entry.id)} was generated on the Live page "
-            "and is lost when the app stops."
+            f"**Not saved.** {escaped(entry.id)} was generated on the Live page and is lost when the app stops."
         )
         label = st.text_input("Label", key=f"label-{entry.id}", placeholder="optional", width=220, max_chars=200)
         if st.button("Save to store", key=f"keep-{entry.id}", icon=":material/save:", type="primary"):

@@ -177,7 +177,7 @@ def _progress(score: Score) -> None:
     else:
         words = f"{seen.note or 'running'} · {fixed(seen.elapsed_s, 0)} s"
     with st.container(horizontal=True, vertical_alignment="center", border=True, key="asking"):
-        st.markdown(f":material/hourglass_top: {escaped(f'{score.model}: {words}')}")
+        st.markdown(escaped(f"{score.model}: {words}"))
         st.button("Stop", icon=":material/stop:", key="ask-stop", on_click=_stop, args=(score,))
 
 

@@ -29,7 +29,7 @@ from pages._kit.sections import put_unfolded
 from pages._kit.shown import put_shown
 from pages._kit.table_files import table_buttons
 from pages._kit.time_chart import time_figure
-from pages._kit.words import unbroken
+from pages._kit.words import glossed, help_with_words, unbroken
 
 MOST_ROWS = 28  # of a table that are in sight
 WRAPPED_PX = 66  # a row's height; from 65 on, Streamlit lets texts wrap
@@ -59,7 +59,9 @@ def card(key: str, store: Store, ids: Sequence[str], given: Mapping[str, Any] = 
     question = question_of(key)
     with st.container(border=True, key=f"card-{key}"):
         head = st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute")
-        head.subheader(question.TITLE, anchor=False, help=help_of(question), width="content")
+        head.header(
+            question.TITLE, anchor=False, help=help_with_words(question.TITLE, help_of(question)), width="content"
+        )
         if not question.OF.least <= len(ids) <= question.OF.most:
             few = len(ids) < question.OF.least
             st.info(f"Choose {'at least' if few else 'at most'} {question.OF.least if few else question.OF.most}.")
@@ -76,7 +78,7 @@ def card(key: str, store: Store, ids: Sequence[str], given: Mapping[str, Any] = 
                 say_what_is_missing(key, missing, area)
                 return
             lead, _, notes = answered.answer.partition("\n\n")
-            area.markdown(unbroken(escaped(lead, has_code=True)))
+            area.markdown(glossed(unbroken(escaped(lead, has_code=True))), unsafe_allow_html=True)
             for number, chart in enumerate(question.CHARTS):
                 draw(key, number, chart, question, answered, ids)
             for name in question.TABLES:
@@ -85,7 +87,7 @@ def card(key: str, store: Store, ids: Sequence[str], given: Mapping[str, Any] = 
             if "commands" in answered.tables:
                 start_buttons(key, answered.tables["commands"])
             if notes:
-                st.caption(unbroken(escaped(notes, has_code=True)))
+                st.caption(glossed(unbroken(escaped(notes, has_code=True))), unsafe_allow_html=True)
             data(key, question, answered, head)
     put_shown()
 
@@ -255,7 +257,8 @@ def show_table(key: str, table: pa.Table, columns: Mapping[str, Column]) -> None
 def shown_column(name: str, column: Column, values: list[Any]) -> tuple[list[Any], Any]:
     """What the browser gets of a column's values, and how it writes them."""
     unit = f" ({column.unit})" if column.unit not in ("", "%", "×") else ""
-    words, about = f"{column.words or name}{unit}", column.help or None
+    words = f"{column.words or name}{unit}"
+    about = help_with_words(words, column.help)
     if column.page:
         values = [None if value is None else f"{column.page}?{value}" for value in values]
         return values, st.column_config.LinkColumn(words, help=about, display_text=r"([^=]+)$")

@@ -1,11 +1,10 @@
-"""What every page draws around its content: window title, heading, the app's few CSS rules, the version.
+"""What every page draws around its content: window title, heading, the app's few CSS rules, jobs, the version.
 
 A page calls ``page`` first. It needs nothing from ``app.py``, so a page also runs alone.
 """
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import streamlit as st
@@ -13,25 +12,23 @@ from streamlit.runtime.pages_manager import PagesManager
 
 from engine import __version__
 from engine.lp_records import FORMER_NAMES, full_name, split_cleanup
-from engine.paths import ROOT
 from pages._kit import shown
 from pages._kit.components.address import limit_steps
+from pages._kit.errors import shown_errors
+from pages._kit.managing import tasks
 from pages._kit.theme import DARK, palette
 from pages._kit.uploads import release_of_other_pages
+from pages._kit.words import glossary, glossed
 
 NAME = "Driftscope"
 FAVICON = str(Path(__file__).with_name("favicon.svg"))
 _LOGO = str(Path(__file__).with_name("logo.svg"))
 _CSS = Path(__file__).with_name("frame.css")
-_GLOSSARY = ROOT / "docs" / "glossary.md"
 SEVERAL_LPS = ("advice_lps", "run_lp")
 
 
-def page(title: str, icon: str, lead: str, words: tuple[str, ...] = ()) -> None:
-    """Open a page: its name, its symbol (``:material/...:``) and one line that says what the page is for.
-
-    ``words`` of the glossary that the page uses are behind a question mark.
-    """
+def page(title: str, lead: str) -> None:
+    """Open a page: its name, and one line that says what the page is for."""
     _leave_old_navigation()
     _rename_lps()
     shown.forget()
@@ -44,11 +41,11 @@ def page(title: str, icon: str, lead: str, words: tuple[str, ...] = ()) -> None:
     st.html(f"<style>[data-testid='stDialog'] {{ color-scheme: {scheme}; }}</style>")
     limit_steps()
     st.logo(_LOGO, icon_image=FAVICON, size="large")
-    st.title(f"{icon} {title}", anchor=False)
-    glossary = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", _GLOSSARY.read_text(encoding="utf-8"))
-    terms = dict(re.findall(r"^\*\*([^*]+)\*\*: ((?:.+\n)+)", glossary, re.MULTILINE))
-    st.markdown(lead, help="\n\n".join(f"**{word}**: {terms[word]}" for word in words) or None)
-    _footer(glossary)
+    st.title(title, anchor=False)
+    st.markdown(glossed(lead), unsafe_allow_html=True)
+    with shown_errors("The list of jobs", stops=False):
+        tasks.tray()
+    _footer()
 
 
 def _leave_old_navigation() -> None:
@@ -72,8 +69,8 @@ def _rename_lps() -> None:
             st.session_state[key] = named if key in SEVERAL_LPS else named[0]
 
 
-def _footer(glossary: str) -> None:
+def _footer() -> None:
     with st.sidebar.container(key="driftscope-footer"):
         if st.button("Glossary", icon=":material/dictionary:", type="tertiary"):
-            st.dialog("Glossary", width="large")(st.markdown)(glossary.partition("\n")[2])
+            st.dialog("Glossary", width="large")(st.markdown)(glossary().partition("\n")[2])
         st.caption(f"{NAME} {__version__} · runs on this machine, sends nothing anywhere")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import Any, Literal
+from typing import Any
 
 import streamlit as st
 
@@ -19,14 +19,14 @@ from pages._kit.words import unbroken, visible_text
 
 MOST_TRIES, TRY_CHARS = 50, 400
 MOST_UNMENDED = 3
-_COLOURS: dict[bool | None, Literal["green", "yellow", "gray"]] = {True: "green", False: "yellow", None: "gray"}
-_ICONS = {True: ":material/check:", False: ":material/warning:", None: None}
+_COLOURS = {True: "green", False: "yellow", None: "gray"}
+_ICONS = {True: ":material/check:", False: ":material/warning:", None: ""}
 _GEOMETRY = {True: "geometry right", False: "geometry wrong", None: "geometry not judged"}
-_TEXT: dict[str, Any] = {
-    "clean": {"label": "text clean", "color": "green", "icon": ":material/check:"},
-    "passed": {"label": "text passed, damaged", "color": "orange", "icon": ":material/warning:"},
-    "undecoded": {"label": "passed, does not decode", "color": "orange", "icon": ":material/warning:"},
-    "failed": {"label": "text failed", "color": "red", "icon": ":material/close:"},
+_TEXT = {
+    "clean": ("text clean", "green", ":material/check:"),
+    "passed": ("text passed, damaged", "orange", ":material/warning:"),
+    "undecoded": ("text passed, unreadable", "orange", ":material/warning:"),
+    "failed": ("text failed", "red", ":material/close:"),
 }
 
 
@@ -34,7 +34,7 @@ def text_badge(sample: Mapping[str, Any]) -> None:
     word = "clean" if sample["clean"] else "passed" if sample["passed"] else "failed"
     if word == "passed" and sample["decodes"] is False:
         word = "undecoded"
-    st.badge(**_TEXT[word], help=RULES_HELP)
+    badge(*_TEXT[word], help=RULES_HELP)
 
 
 def molecule_badges(sample: Mapping[str, Any]) -> None:
@@ -55,13 +55,19 @@ def molecule_badges(sample: Mapping[str, Any]) -> None:
 
 def failed_checks(failed: Sequence[Mapping[str, Any]], most: int) -> None:
     for check in failed[:most]:
-        st.caption(f":material/warning: {unbroken(escaped(failed_words(check)))}")
+        st.caption(f"{unbroken(escaped(failed_words(check)))}")
     if len(failed) > most:
         st.caption(f"and {counted(len(failed) - most, 'more failed check')}")
 
 
 def _badge(label: str, is_right: bool | None, help: str | None = None) -> None:
-    st.badge(label, color=_COLOURS[is_right], icon=_ICONS[is_right], help=help)
+    badge(label, _COLOURS[is_right], _ICONS[is_right], help)
+
+
+def badge(label: str, colour: str, icon: str = "", help: str | None = None) -> None:
+    """As Streamlit's own, whose symbol would be read aloud."""
+    symbol = f"<span aria-hidden='true'>{icon}</span> " if icon else ""
+    st.markdown(f":{colour}-badge[{symbol}{escaped(label)}]", unsafe_allow_html=True, width="content", help=help)
 
 
 def thrown_tries(
@@ -102,4 +108,4 @@ def still_wrong(wrong: Sequence[tuple[str, Sequence[int]]]) -> None:
         return
     parts = [f"{check} (atoms {listed([str(atom) for atom in sorted(atoms)])})" for check, atoms in wrong]
     parts[MOST_UNMENDED:] = [f"{len(wrong) - MOST_UNMENDED} more"] if len(wrong) > MOST_UNMENDED else []
-    st.caption(f":material/build_circle: Still wrong after all tries: {escaped(listed(parts))}.")
+    st.caption(f"Still wrong after all tries: {escaped(listed(parts))}.")

@@ -1,19 +1,26 @@
-"""What pages say of samples and their blocks, and text without anything invisible."""
+"""What pages say of samples and their blocks, text without anything invisible, and the glossary's words.
+
+A word's meaning is the glossary's (``docs/glossary.md``) and stands nowhere else.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
+from html import escape
 from typing import Any
 
 from engine.comparing.measures import run_name
 from engine.errors import visible
 from engine.figures.words import signed
+from engine.paths import ROOT
 from engine.store.entries import Entry
 
 Row = Mapping[str, Any]
 HYPOTHETICAL_HELP = "Hypothetical: no template wrote this text, so its drift did nothing."
 MOST_JUNK_SHOWN = 24
+GLOSSARY = ROOT / "docs" / "glossary.md"
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=\\?(?:%|[mµ]?s|min|h|Å|kcal)(?!\w))")
 
 
@@ -45,3 +52,67 @@ def block_words(block: Row) -> str:
     if block["junk_text"]:
         parts.append(f"junk “{visible_text(block['junk_text'])[:MOST_JUNK_SHOWN]}”")
     return ", ".join(parts)
+
+
+@cache
+def glossary() -> str:
+    """As Markdown, without links: they lead to files next to it."""
+    return re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", GLOSSARY.read_text(encoding="utf-8"))
+
+
+@cache
+def meanings() -> dict[str, str]:
+    """By word: an entry such as *Forced, free* explains each of its words."""
+    entries = re.findall(r"^\*\*([^*]+)\*\*: ((?:.+\n)+)", glossary(), re.MULTILINE)
+    return {word: " ".join(meaning.split()) for words, meaning in entries for word in words.split(", ")}
+
+
+@cache
+def _spellings() -> dict[str, str]:
+    """The glossary's word by each form that occurs in a text: ``cut`` and ``Cut``, but ``LP`` alone."""
+    spellings = {}
+    for word in meanings():
+        spellings[word] = word
+        if not word.isupper():
+            spellings |= {word[0].lower() + word[1:]: word, word[0].upper() + word[1:]: word}
+    return spellings
+
+
+@cache
+def _words_in_markdown() -> re.Pattern[str]:
+    """A word of the glossary, its plural too; or, without a group, what is left alone: code, links, symbols.
+
+    Escaped text has backslashes: ``COV\\-R``.
+    """
+    by_length = sorted(_spellings(), key=len, reverse=True)
+    words = "|".join(word.replace("-", r"\\?-").replace("'", r"\\?'") for word in by_length)
+    left_alone = r"`[^`]*`|\[[^]]*\]\([^)]*\)|:[\w/-]+(?:\[|:)|<[^>]*>"
+    return re.compile(rf"{left_alone}|(?<![\w-])(?P<word>{words})s?(?!\w|\\?-\w)")
+
+
+def _word_of(match: re.Match[str]) -> str:
+    return _spellings()[match["word"].replace("\\", "")] if match["word"] else ""
+
+
+def glossed(markdown: str) -> str:
+    """With the meaning on hover of each word of the glossary, where it first occurs.
+
+    It takes ``unsafe_allow_html`` to draw it: texts of others must be escaped before.
+    """
+    seen: set[str] = set()
+
+    def marked(match: re.Match[str]) -> str:
+        word = _word_of(match)
+        if not word or word in seen:
+            return match[0]
+        seen.add(word)
+        meaning = escape(re.sub(r"[*`]", "", meanings()[word]))
+        return f'<abbr title="{meaning}">{match[0]}</abbr>'
+
+    return _words_in_markdown().sub(marked, markdown)
+
+
+def help_with_words(text: str, about: str = "") -> str | None:
+    """For a title or a head of a column: what it is about, and the meaning of the glossary's words in it."""
+    words = dict.fromkeys(filter(None, map(_word_of, _words_in_markdown().finditer(text))))
+    return "\n\n".join(filter(None, [about, *(f"**{word}**: {meanings()[word]}" for word in words)])) or None

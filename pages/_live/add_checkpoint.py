@@ -195,7 +195,7 @@ def _result(job: Job[Added], seen: st.delta_generator.DeltaGenerator) -> Added:
     """Waits for it; each tick is a moment at which the reader may do something else."""
     while not (state := job.poll()).has_ended:
         words = waiting_words(state.ahead) if state.state == "waiting" else "looking through the folder"
-        seen.caption(f":material/hourglass_top: {escaped(words)} …")
+        seen.caption(f"{escaped(words)} …")
         time.sleep(TICK_S)
     if job.result is None:
         raise DriftscopeError(state.error or state.note or "it was stopped")

@@ -43,7 +43,7 @@ def choose_sample(molecules: Sequence[Molecule]) -> None:
         words.code(watch.molecule_of(shown_sample()).smiles, language=None, wrap_lines=True)
     if [molecule.smiles for molecule in molecules] != [molecule.smiles for molecule in watch.molecules]:
         which = escaped(watch.molecule_of(shown_sample()).smiles)
-        st.caption(f":material/info: Results below are for {which}; press Generate to update.")
+        st.caption(f"Results below are for {which}; press Generate to update.")
 
 
 def shown_sample() -> int:

@@ -22,7 +22,6 @@ from engine.store.store import Store
 from pages._kit.errors import escaped
 from pages._kit.links import address_button, logits_address
 from pages._kit.managing import entries as managing
-from pages._kit.managing import tasks
 from pages._kit.managing.start_form import StartForm, show_import
 from pages._kit.picker import Picker, origin_column, rate_column, share_cell
 from pages._kit.words import visible_text
@@ -108,7 +107,6 @@ FIELDS = (
 
 
 def show(store: Store, ids: Sequence[str]) -> None:
-    tasks.show(store)
     types, example = ("jsonl", "ndjson", "json", "log", "txt", "gz"), "/data/logs/*.jsonl.gz"
     views: dict[str, Callable[[], None]] = {
         "Import": partial(show_import, "logs", types, example, ABOUT_FILES, ("logits", "add"), FIELDS),
@@ -157,9 +155,7 @@ def _buttons(store: Store, entry: Entry) -> None:
     if entry.row.get("left_out") or entry.row.get("is_cut"):
         cut = " The file is truncated." if entry.row.get("is_cut") else ""
         notes = escaped(visible_text(str(entry.row.get("notes") or "")))
-        st.caption(
-            f":material/warning: {counted(entry.row.get('left_out') or 0, 'line')} could not be read.{cut} {notes}"
-        )
+        st.caption(f"{counted(entry.row.get('left_out') or 0, 'line')} could not be read.{cut} {notes}")
 
 
 MANAGED = managing.Managed(

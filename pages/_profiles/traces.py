@@ -19,7 +19,6 @@ from pages._kit.choices import by_name
 from pages._kit.errors import escaped
 from pages._kit.links import address_button, compare_address, inspector_address
 from pages._kit.managing import entries as managing
-from pages._kit.managing import tasks
 from pages._kit.managing.start_form import StartForm, show_import
 from pages._kit.picker import Picker, figure_cell, figure_column, origin_column, share_cell, share_column, time_column
 from pages._kit.table_files import file_button
@@ -121,7 +120,6 @@ ABOUT_FILES = (
 
 
 def show(store: Store, ids: Sequence[str]) -> None:
-    tasks.show(store)
     types, example = ("json", "gz", "tsv", "csv", "txt"), "/data/traces/*.pt.trace.json.gz"
     options = partial(_import_options, store)
     views: dict[str, Callable[[], None]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pandas as pd
@@ -34,7 +35,8 @@ def section(script: str, **query: str | list[str]) -> AppTest:
 
 def words(app: AppTest) -> str:
     parts = (*app.markdown, *app.caption, *app.info, *app.error, *app.warning)
-    return "\n".join(str(part.value) for part in parts).replace("\\", "").replace("\u00a0", " ")
+    text = re.sub(r"</?abbr[^>]*>", "", "\n".join(str(part.value) for part in parts))
+    return text.replace("\\", "").replace("\u00a0", " ")
 
 
 def shown(app: AppTest) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -284,6 +285,16 @@ def expect_harmless(seen: Visit) -> None:
     assert seen.outside == []
     assert seen.dialogs == []
     assert seen.console == []
+
+
+def expect_outline(seen: Visit, title: str) -> None:
+    """What who hears the page is told of it: one heading of level 1, none of a level that was skipped, no symbols."""
+    expect(seen.page.get_by_role("heading", level=1)).to_have_count(1)
+    expect(seen.page.get_by_role("heading", level=1, name=title, exact=True)).to_be_visible()
+    levels = seen.page.locator("h1, h2, h3, h4, h5, h6").evaluate_all("all => all.map(one => Number(one.tagName[1]))")
+    assert levels[0] == 1 and all(deeper - level <= 1 for level, deeper in pairwise(levels)), levels
+    symbols = seen.page.get_by_role("img", name=re.compile(" icon$"))
+    assert symbols.count() == 0, symbols.first.get_attribute("aria-label")
 
 
 def shape(seen: Visit) -> Locator:

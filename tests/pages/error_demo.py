@@ -27,7 +27,7 @@ TEXTS = (
     "C:\\\\path\\n ends in a backslash \\",
 )
 
-page("Messages", ":material/error:", "Text as it was written.")
+page("Messages", "Text as it was written.")
 for number, text in enumerate(TEXTS):
     with st.container(key=f"text-{number}"):
         st.error(escaped(text))

@@ -28,7 +28,7 @@ FOREIGN = """<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.
 </svg>"""
 MOLECULES = {"aspirin": "CC(=O)Oc1ccccc1C(=O)O", "acetaldehyde": "CC=O", "flexible": "CCCC(CO)OC(=O)CCN"}
 
-page("Molecule views", ":material/hub:", "Atoms that can be pointed at, lit and picked.")
+page("Molecule views", "Atoms that can be pointed at, lit and picked.")
 state = st.session_state
 START = {"choice": "aspirin", "lit": -1, "in sight": True, "other": False, "in 3D": True}
 

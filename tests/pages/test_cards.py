@@ -46,7 +46,7 @@ VIEWS = [(view, group, keys) for (view, group), keys in PAGES["compare"].items()
 @pytest.mark.parametrize(("view", "group", "keys"), VIEWS, ids=[f"{v} {g}".strip() for v, g, _ in VIEWS])
 def test_a_view_has_the_cards_of_its_questions_and_their_answers(view: str, group: str, keys: list[str]) -> None:
     app = opened(view, group, control=NONE, test=[EXACT, REPORTED])
-    assert [heading.value for heading in app.subheader] == [question_of(key).TITLE for key in keys]
+    assert [heading.value for heading in app.header] == [question_of(key).TITLE for key in keys]
     said = words(app).replace(" ", "")
     for key in keys:
         answer = ask(DEMO_STORE, key, [NONE, EXACT, REPORTED]).answer

@@ -14,6 +14,7 @@ from engine import __version__
 from engine.errors import DEBUG
 from engine.store.schema import LOGIT_LOG
 from pages._kit.errors import escaped
+from pages._kit.words import glossed, help_with_words
 from tests.crafted import copied, craft, craft_sheet, filled
 from tests.pages.apps import opened
 
@@ -25,7 +26,7 @@ def framed_page() -> None:
     from pages._kit.errors import shown_errors
     from pages._kit.frame import page
 
-    page("Some page", ":material/science:", "What it is for.")
+    page("Some page", "What it is for.")
     with shown_errors():
         if st.session_state.get("smiles"):
             raise SmilesError(st.session_state["smiles"], "unclosed ring", 2, "Close ring `1` of 'a `b`'")
@@ -35,7 +36,7 @@ def framed_page() -> None:
 
 def test_a_page_runs_alone_and_an_engine_error_is_one_message_and_its_end() -> None:
     page = AppTest.from_function(framed_page).run()
-    assert not page.exception and page.title[0].value == ":material/science: Some page"
+    assert not page.exception and page.title[0].value == "Some page"
     assert __version__ in page.sidebar.caption[0].value
     assert [text.value for text in page.text] == ["all is well", "after"]
     page.session_state["smiles"] = "C1[link](http://x.y) `verify`\ud800"
@@ -44,6 +45,18 @@ def test_a_page_runs_alone_and_an_engine_error_is_one_message_and_its_end() -> N
     assert not page.exception and not page.text
     assert "unclosed ring" in error.value and "](" not in error.value
     assert re.findall(r"(?<!\\)`.*?`", error.value) == ["`1`"], "of our advice alone"
+
+
+def test_a_word_of_the_glossary_has_its_meaning_where_it_first_occurs() -> None:
+    text = escaped("COV-R of an LP's cut blocks: `LP`, <cut>, two LPs, lp, junk-prone, FREE is no free.", has_code=True)
+    marked = re.findall(r'<abbr title="([^"]*)">([^<]*)</abbr>', glossed(text))
+    assert [re.sub(r"\\(.)", r"\1", word) for _, word in marked] == ["COV-R", "LP", "cut", "blocks", "FREE", "free"]
+    assert marked[1][0].startswith("a logits processor.") and marked[4][0] != marked[5][0]
+    assert re.sub(r"</?abbr[^>]*>", "", glossed(text)) == text
+    assert glossed("[the cut](drift) :material/cut: :green-badge[cut]").count("<abbr") == 1
+    about = help_with_words("Usable under an LP", "Of all answers")
+    assert [part.split(":")[0] for part in (about or "").split("\n\n")] == ["Of all answers", "**Usable**", "**LP**"]
+    assert help_with_words("Seconds") is None
 
 
 @given(st.text(st.characters(codec=None)))

@@ -63,6 +63,8 @@ from pages._logits.logs import LOGS as PICKER
 from engine.store.schema import LOGIT_LOG as KIND
 """
 DRAWN = """
+from pages._kit.managing import tasks
+tasks.tray()
 store = Store.open()
 chosen, _ = PICKER.read(store.listing(KIND))
 manage.show(store, [entry.id for entry in chosen])
@@ -432,6 +434,17 @@ def test_a_task_at_work_tells_how_far_it_is_and_can_be_stopped(board: Board) -> 
         *("15 s left of this run", "90.0 % passed", "80.0 % decode", "70.0 % clean", "2 of 80 blocks bad")
     ]
     app.button("stop-2").click().run()
+    assert board.snapshots[0][0].job.state == "stopped"
+
+
+@pytest.mark.parametrize("page", ["evidence", "logits"])
+def test_jobs_are_in_the_side_bar_of_every_page_and_nowhere_without_any(board: Board, page: str) -> None:
+    assert not [button for button in pages.opened(page).sidebar.button if (button.key or "").startswith("stop-")]
+    board.tell("running", PartProgress(0, 1, "running", run_id="a", samples=40, done=10))
+    app = pages.opened(page)
+    assert "**2 runs** · running for 75 s" in [text.value for text in app.sidebar.markdown]
+    assert len([button for button in app.button if button.key == "stop-1"]) == 1
+    app.sidebar.button("stop-1").click().run()
     assert board.snapshots[0][0].job.state == "stopped"
 
 

@@ -12,11 +12,12 @@ from playwright.sync_api import expect
 
 from engine.logits.ingest import LogNames
 from engine.store.store import DEMO
+from pages._app.listing import page_files
 from tests.engine.inspection.made import sample_row, write_run
 from tests.engine.logits.logs import clean, new_log, objects, write
 from tests.engine.store.stored_runs import store_at
 from tests.pages import profile_traces
-from tests.pages.browser import ROOT, Browser, Server, expect_well_in_both_themes, serve_quietly, visit
+from tests.pages.browser import ROOT, Browser, Server, expect_outline, expect_well_in_both_themes, serve_quietly, visit
 from tests.pages.drift_stores import HOSTILE, HOSTILE_JUNK, OVERRIDE, add_hostile
 
 pytestmark = pytest.mark.browser
@@ -26,6 +27,7 @@ JUNK = quote(
 )
 ODD = "&control=odd-one&test=odd-two"
 PLOT, CELLS, TOKENS = ".js-plotly-plot", "[data-testid=stDataFrame]", ".atoms .step"
+TITLES = {page.path.stem: page.title for page in page_files()}
 VIEWS = [
     (f"compare?view=Side+by+side{ODD}", CELLS),
     (f"compare?view=Charts&question=Failures{ODD}", PLOT),
@@ -67,4 +69,5 @@ def test_a_view_is_text_and_fits(browser: Browser, server: Server, address: str,
         expect(seen.page.locator(f"{drawn} >> visible=true").first).to_be_visible()
         assert seen.page.locator("img[src=x], a[href^='http://a']").count() == 0
         assert "\u202e" not in seen.page.get_by_test_id("stMain").inner_text()
+        expect_outline(seen, TITLES[address.partition("?")[0]])
         expect_well_in_both_themes(seen)

@@ -156,8 +156,8 @@ def _row(managed: Managed, row: Mapping[str, Any], id_: str, state: str) -> dict
     return {managed.noun: id_, "state": state, **cells, "tags": [visible_text(tag) for tag in row.get("tags") or ()]}
 
 
-def judge_button(store: Store, entries: Sequence[Entry]) -> bool:
-    """For runs of the user's whose molecules have no verdict, such as imported ones; whether there are any."""
+def judge_button(store: Store, entries: Sequence[Entry]) -> None:
+    """For runs of the user's whose molecules have no verdict, such as imported ones."""
     own = [entry for entry in entries if entry.files is store.home and SAMPLES.name in entry.parts]
     unjudged = [entry for entry in own if entry.row.get("judged") is None]
     idle = [entry for entry in unjudged if not task_queue().is_at(f"judge {entry.id}")]
@@ -167,7 +167,6 @@ def judge_button(store: Store, entries: Sequence[Entry]) -> bool:
             name = label_words(entry) or entry.id
             tasks.submit(f"Verdicts of {name}", ["judge", entry.id], about=f"judge {entry.id}")
         st.rerun(scope="app")
-    return bool(unjudged)
 
 
 def _resume(runs: Sequence[Unfinished]) -> None:

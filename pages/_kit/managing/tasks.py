@@ -1,6 +1,6 @@
 """Commands that were started from a page: their state, output and results, and how to stop them.
 
-They belong to the server, not to a visitor: every page that starts some shows all, also those of other tabs.
+They belong to the server, not to a visitor: the side bar of every page has all, also those of other tabs.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import streamlit as st
 
 from engine.errors import DriftscopeError, one_line
-from engine.figures.queue_words import QueueState, waiting_words
+from engine.figures.queue_words import waiting_words
 from engine.figures.words import counted, duration, fixed, percent, rounded, shortened
 from engine.jobs.commands import Input, Task, TaskSnapshot, task_queue
 from engine.store.entries import Entry
@@ -29,21 +29,13 @@ from pages._kit.links import (
 Brought = Mapping[str, Sequence[Entry]]  # by noun
 TICK_S = 0.7
 MOST_PARTS, MOST_ENDED, MOST_NOTES = 40, 8, 600  # named one by one; ended tasks in sight; characters
-SYMBOLS: dict[QueueState, str] = {
-    "waiting": ":material/hourglass_empty:",
-    "running": ":material/play_circle:",
-    "stopping": ":material/pending:",
-    "done": ":material/check_circle:",
-    "failed": ":material/error:",
-    "stopped": ":material/stop_circle:",
-}
 LOADING = ("run", "cost-of-lp", "advise")  # commands that load a model
 READING = ("import", "trace", "logits", "references")
 KINDS = {"run": RUN, "trace": TRACE, "log": LOGIT_LOG}
 
 
 def submit(title: str, words: Sequence[str], inputs: Iterable[Input] = (), *, about: str = "") -> bool:
-    """Put a command into the queue, and say so; False where it was refused."""
+    """Put a command into the queue, and say so; False where it was refused. The side bar has it at the next run."""
     try:
         task = task_queue().submit(title, words, inputs, about=about)
     except DriftscopeError as error:
@@ -53,18 +45,23 @@ def submit(title: str, words: Sequence[str], inputs: Iterable[Input] = (), *, ab
     return True
 
 
-def show(store: Store) -> None:
-    """Draw them, newest first; they are redrawn while one is running."""
+def tray() -> None:
+    """All of them in the side bar, newest first. It is redrawn while one is running, and there is none without jobs."""
     tasks = task_queue().tasks()
+    if not tasks:
+        return
     # The page that is drawn now shows what those that have ended brought.
     ended = {task.number for task, seen in tasks if seen.has_ended}
-    (st.fragment(run_every=TICK_S)(_draw) if len(ended) < len(tasks) else _draw)(store, ended)
+    with st.sidebar.container(key="jobs", gap="small"):
+        st.markdown(f"**{counted(len(tasks), 'job')}**")
+        (st.fragment(run_every=TICK_S)(_draw) if len(ended) < len(tasks) else _draw)(ended)
 
 
-def _draw(store: Store, ended: set[int]) -> None:
+def _draw(ended: set[int]) -> None:
     tasks = task_queue().tasks()
     if {task.number for task, seen in tasks if seen.has_ended} - ended:
         st.rerun()  # the page shows what is new, or the ticking ends
+    store = Store.open()
     old = [task for task, seen in tasks if seen.has_ended][MOST_ENDED:]
     for task, seen in tasks:
         if task not in old:
@@ -73,38 +70,36 @@ def _draw(store: Store, ended: set[int]) -> None:
 
 def _task(store: Store, task: Task, seen: TaskSnapshot) -> None:
     results = brought(store, seen) if seen.has_ended else {}
-    with st.container(border=True, key=f"task-{task.number}"):
-        with st.container(horizontal=True, vertical_alignment="center"):
-            title = f"{SYMBOLS[seen.state]} **{escaped(task.title)}**"
-            st.markdown(f"{title} · {_state_words(seen, results)}", width="stretch")
-            with st.popover("Details", icon=":material/terminal:", type="tertiary", key=f"details-{task.number}"):
-                st.code(task.command, language=None, wrap_lines=True)
-                st.code("\n".join(seen.log), language=None, wrap_lines=True)
-            if seen.has_ended:
-                _links(store, task, results)
-                st.button(
-                    "Clear",
-                    key=f"clear-{task.number}",
-                    type="tertiary",
-                    icon=":material/close:",
-                    help="Its results stay",
-                    on_click=task_queue().forget,
-                    args=(task,),
-                )
-            else:
-                st.button(
-                    "Stop",
-                    key=f"stop-{task.number}",
-                    icon=":material/stop:",
-                    disabled=seen.state == "stopping",
-                    on_click=task.job.stop,
-                    help="What is saved or imported stays, and runs can be resumed",
-                )
+    with st.container(border=True, key=f"task-{task.number}", gap="small"):
+        st.markdown(f"**{escaped(task.title)}** · {_state_words(seen, results)}")
         if not seen.has_ended and seen.state != "waiting":
             st.progress(seen.share, text=escaped(progress_words(task, seen)))
         _notes(seen, results)
         if task.words[0] == "import":
             _notes_of_runs(results.get("run", ()))
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            _buttons(store, task, seen, results)
+
+
+def _buttons(store: Store, task: Task, seen: TaskSnapshot, results: Brought) -> None:
+    if seen.has_ended:
+        _links(store, task, results)
+    else:
+        st.button(
+            "Stop",
+            key=f"stop-{task.number}",
+            icon=":material/stop:",
+            disabled=seen.state == "stopping",
+            on_click=task.job.stop,
+            help="What is saved or imported stays, and runs can be resumed",
+        )
+    with st.popover("Details", type="tertiary", key=f"details-{task.number}"):
+        st.code(task.command, language=None, wrap_lines=True)
+        st.code("\n".join(seen.log), language=None, wrap_lines=True)
+    if seen.has_ended:
+        forget = task_queue().forget
+        about = "Its results stay"
+        st.button("Clear", key=f"clear-{task.number}", type="tertiary", help=about, on_click=forget, args=(task,))
 
 
 def _notes(seen: TaskSnapshot, results: Brought) -> None:
@@ -115,16 +110,16 @@ def _notes(seen: TaskSnapshot, results: Brought) -> None:
     for part in [part for part in apart if not part.error or part.error not in (seen.error or "")][:MOST_PARTS]:
         stored = f"already in the store, as {part.run_id or part.made}"
         words = f"left out: {part.error}" if part.state == "failed" else stored
-        st.caption(f":material/info: **{escaped(part.name)}**, {escaped(words)}")
+        st.caption(f"**{escaped(part.name)}**, {escaped(words)}")
     for log in [log for log in results.get("log", ()) if log.row.get("left_out") or log.row.get("is_cut")]:
-        st.caption(f":material/warning: {escaped(log.id + ': ' + str(log.row.get('notes')))}")
+        st.caption(f"{escaped(log.id + ': ' + str(log.row.get('notes')))}")
 
 
 def _notes_of_runs(runs: Sequence[Entry]) -> None:
     """What an import found in its files, and what of them cannot be read."""
     for run in [run for run in runs if run.row.get("notes")][:MOST_PARTS]:
         words = escaped(shortened(one_line(run.row["notes"]), MOST_NOTES))
-        st.caption(f":material/info: **{escaped(str(run.row.get('source')))}**: {words}")
+        st.caption(f"**{escaped(str(run.row.get('source')))}**: {words}")
 
 
 def _state_words(seen: TaskSnapshot, results: Brought) -> str:
