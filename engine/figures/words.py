@@ -19,6 +19,7 @@ UNKNOWN = "–"
 _UNIT_CHARACTERS = " %×Åµabcdefghijklmnopqrstuvwxyz"
 _EXACT = Context(prec=400, rounding=ROUND_HALF_UP)  # a float has up to 309 digits before its point
 _TIE_DIGITS = 6
+LEAST_DECIMAL = 0.0009995  # what is less is written with an exponent
 
 
 def rounded(value: float, decimals: int = 0) -> float:
@@ -40,8 +41,12 @@ def to_digits(value: float, digits: int) -> float:
 
 
 def three_digits(value: float) -> float:
-    """The figure that ``number`` writes, for a table whose browser writes it: ``0.175``, ``1.23``, ``1234``."""
-    return rounded(value, max(0, 2 - Decimal(value).adjusted())) if math.isfinite(value) else value
+    """The figure that ``number`` writes, for a table whose browser writes it: ``0.046``, ``1.23``, ``1234``."""
+    if not math.isfinite(value) or value == 0:
+        return value
+    if rounded(abs(value), 7) < LEAST_DECIMAL:
+        return to_digits(value, 2)
+    return rounded(value, min(max(0, 2 - Decimal(value).adjusted()), 3))
 
 
 def fixed(value: float, decimals: int) -> str:
@@ -60,7 +65,7 @@ def number(value: int | float | None) -> str:
         digits = "∞"
     elif size == 0:
         digits = "0"
-    elif rounded(size, 7) < 0.0009995:
+    elif rounded(size, 7) < LEAST_DECIMAL:
         digits = f"{to_digits(size, 2):.1e}"
     else:
         digits = _three_digits(size)

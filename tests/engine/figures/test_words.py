@@ -98,8 +98,10 @@ def test_a_figure_reads_one_way(write: Callable[..., str], given: tuple[Any, ...
 
 
 def test_a_table_gets_the_figure_that_a_text_has() -> None:
-    for value in (0.0006, 0.0005, 0.12345, 0.9996, 2.675, 9.996, 99.96, 1234.5, -0.0625, 0.0, 1e9, 318.004):
+    small = (0.0006, 0.0005, 1e-12, 0.04648, 0.12345)
+    for value in (*small, 0.9996, 2.675, 9.996, 99.96, 1234.5, -0.0625, 0.0, 1e9, 318.004):
         assert words.number(words.three_digits(value)) == words.number(value)
+    assert words.three_digits(0.04648) == 0.046, "not 0.0465, which the next one rounds up"
 
 
 @given(st.integers(0, 100_000), st.integers(1, 100_000))
