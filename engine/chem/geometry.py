@@ -131,7 +131,9 @@ class GeometryVerdict:
     @property
     def right(self) -> bool | None:
         """None where nothing failed, but not every check could be made."""
-        return False if self.failed else None if self.not_judged else True
+        if self.failed:
+            return False
+        return None if self.not_judged else True
 
 
 def failures_of_graph(mol: Chem.Mol) -> list[FailedCheck]:

@@ -97,8 +97,10 @@ class StereoGoal:
         return len(self.atoms) > 1
 
     def word(self, value: float) -> Word:
-        if self.atoms[1:]:
-            return "right" if value >= TWISTED else "twisted" if value > -TWISTED else "wrong side"
+        if self.is_bond and value >= TWISTED:
+            return "right"
+        if self.is_bond:
+            return "twisted" if value > -TWISTED else "wrong side"
         if value >= FLAT:
             return "right" if value >= NEARLY_PLANAR else "nearly planar"
         return "flat" if value > -FLAT else "mirrored"

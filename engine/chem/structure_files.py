@@ -58,7 +58,11 @@ def form_of(path: Path) -> Form:
     """By its first bytes, else its ending; else lines of SMILES."""
     with open_file(path) as file:
         head = file.read(4)
-    return "parquet" if head == b"PAR1" else "pickle" if head[:1] == b"\x80" else form_by_name(path) or "list"
+    if head == b"PAR1":
+        return "parquet"
+    if head[:1] == b"\x80":
+        return "pickle"
+    return form_by_name(path) or "list"
 
 
 def text_lines(path: Path, *, is_strict: bool = True) -> Generator[tuple[int, str]]:

@@ -286,7 +286,9 @@ def backend_for(loaded: LoadedModel, wanted: BackendName) -> BackendName:
     if wanted == "fast" and why:
         problem = f"the backend fast cannot run {loaded.entry.name}: {why}"
         raise ModelError(problem, "Use the backend hf, which auto chooses")
-    return wanted if wanted != "auto" else "hf" if why else "fast"
+    if wanted != "auto":
+        return wanted
+    return "hf" if why else "fast"
 
 
 def make_backend(

@@ -116,7 +116,9 @@ def _leads(width: int) -> tuple[str, ...]:
 
 
 def _lead(value: int, width: int) -> str:
-    return "zero" if value == 0 else "plain" if value >= 10 ** (width - 1) else "padded"
+    if value == 0:
+        return "zero"
+    return "plain" if value >= 10 ** (width - 1) else "padded"
 
 
 def _reachable(starts: Iterable[At], kinds: list[Digits], form: NumberFormat, ids: NumberIds) -> Edges:

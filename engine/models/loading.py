@@ -361,6 +361,9 @@ def summarise(entry: ModelEntry) -> dict[str, Any]:
             fits += [device] if needed <= (free_memory(device) or 0) else []
     except (DriftscopeError, OSError) as error:
         problem = str(error)
+    backend = None
+    if not problem:
+        backend = "hf" if why else "fast"
     return {
         "alias": entry.alias,
         "step": entry.step,
@@ -370,7 +373,7 @@ def summarise(entry: ModelEntry) -> dict[str, Any]:
         "parameters": parameters,
         "size_mb": size_mb,  # of the weights on disk
         "dtype": entry.dtype,
-        "backend": None if problem else "hf" if why else "fast",  # that `auto` chooses
+        "backend": backend,  # that `auto` chooses
         "why_not_fast": why,
         **_numbers_of(entry),
         "embedded": entry.shipped is not None,

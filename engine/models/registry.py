@@ -174,7 +174,10 @@ def _entry(path: Path, number: int, table: Mapping[str, Any]) -> ModelEntry:
     for key in ("folder", "shipped", "card", "tokenizer"):
         if text := fields.get(key):
             target = _place(path, key, text)
-            fields[key] = target if key != "tokenizer" else str(target) if "/" in text or target.exists() else text
+            if key != "tokenizer":
+                fields[key] = target
+            elif "/" in text or target.exists():  # else it is one by its name
+                fields[key] = str(target)
     return ModelEntry(numbers=numbers, tags=tags, source=path, problem=problem, **fields)
 
 

@@ -181,12 +181,16 @@ class Decision:
 
     def standing(self, row: Ranked) -> str:
         fits = row.rate.value >= self.least
-        below = "" if fits else f"below {100 * self.least:g} %"
-        word = "fits" if fits else "cheapest" if row is self.cheapest else ""
+        word = ""
         if row in self.named[:1]:
             word = "advised"
         elif row.of.lp in self.lps:
             word = "ties"
+        elif fits:
+            word = "fits"
+        elif row is self.cheapest:
+            word = "cheapest"
+        below = "" if fits else f"below {100 * self.least:g} %"
         return ", ".join(filter(None, (word, below)))
 
     def document(self) -> Row:
@@ -453,7 +457,9 @@ def most_wanted(ranked: Sequence[Ranked], cheapest: Ranked | None) -> list[Ranke
 def fit_of(rate: Interval, least: float) -> Fit:
     """Whether at least so many answers are as wanted: open where the rate's interval has both."""
     low, high = rate.ends or (0.0, 1.0)
-    return "yes" if low >= least else "no" if high < least else "open"
+    if low >= least:
+        return "yes"
+    return "no" if high < least else "open"
 
 
 def wins_of(rows: Sequence[Measured], cost: str, rate: str, least: float) -> dict[str, float]:

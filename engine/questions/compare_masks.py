@@ -170,12 +170,17 @@ def mask_rows(constraint: Constraint, molecules: Iterable[Molecule]) -> list[Row
                 cells.append(counts)
         least, most, stays, jumps = zip(*cells, strict=True) if cells else ((vocabulary,), (vocabulary,), (), ())
         is_open = any(stays)
+        positions = "fixed"
+        if is_open:
+            positions = "open"
+        elif any(jumps):
+            positions = "at most"
         rows.append(
             {
                 "smiles": molecule.smiles,
                 "atoms": molecule.atoms,
                 "dense_entries": len(program) * vocabulary,
-                "positions": "open" if is_open else "at most" if any(jumps) else "fixed",
+                "positions": positions,
                 "free_positions": None if is_open else int(is_free.sum()),
                 "masked": None if is_open else sum(vocabulary - count for count in least),
                 "legal_least": max(1, min(least)),

@@ -57,6 +57,13 @@ def cost_rows(costs: Sequence[Row]) -> list[Row]:
     ]
 
 
+def sign_words(value: Interval, more: str, less: str, open_words: str) -> str:
+    """Which way a slope or a correlation goes, where its interval tells."""
+    if not value.excludes_zero:
+        return open_words
+    return more if value.value > 0 else less
+
+
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     cost = cost_of_run(store, facts_of(entries[0]))
     if not cost.samples:
@@ -111,10 +118,10 @@ def sentences(cost: RunCost, lp: str) -> list[str]:
     ]
     lines += _limits(cost)
     if trend.slope is not None:
-        verdict = "no trend" if not trend.slope.excludes_zero else "grows" if trend.slope.value > 0 else "falls"
+        verdict = sign_words(trend.slope, "grows", "falls", "no trend")
         lines.append(f"−log w per block along the text: {verdict} ({with_interval(trend.slope, nat)} nat per block).")
     if trend.rmsd is not None:
-        verdict = "no relation shown" if not trend.rmsd.excludes_zero else "higher" if trend.rmsd.value > 0 else "lower"
+        verdict = sign_words(trend.rmsd, "higher", "lower", "no relation shown")
         over = f"{counted(trend.rmsd_samples, 'sample')} of {counted(trend.rmsd_molecules, 'molecule')}"
         lines.append(
             f"−log w where RMSD is higher, within molecules: {verdict} (rank correlation "

@@ -23,7 +23,7 @@ from engine.questions.question import Chart, Column, Of, Option, Options, Tables
 from engine.records import FIXED4, SHORTEST4, TRIMMED4, BinFormat, NumberFormat
 from engine.store.store import Store
 from engine.text.placeholder import fit_placeholder, reference_text
-from engine.text.template import GUESSED_PLACEHOLDER, PLACEHOLDERS, drift_summary
+from engine.text.template import GUESSED_PLACEHOLDER, PLACEHOLDERS, drift_sign, drift_summary
 from engine.text.tokenizers import TextTokenizer, tokenizers_with
 
 TITLE = "How far do coordinates drift from a placeholder?"
@@ -160,7 +160,7 @@ def set_tables(
                     "blocks": blocks,
                     "share": summary.share(blocks),
                     "title": f"{tokenizer.title} · {shown}",
-                    "sign": "exact" if drift == 0 else "junk-prone" if drift > 0 else "cut",
+                    "sign": drift_sign(drift),
                 }
                 for drift, blocks in summary.histogram.items()
             ]

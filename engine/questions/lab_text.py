@@ -20,7 +20,7 @@ from engine.chem.enriched import skeleton_of
 from engine.chem.other_forms import OTHER_WORDS, OtherForm, other_form
 from engine.chem.smiles import parse_smiles
 from engine.errors import DriftscopeError
-from engine.figures.words import capitalised, counted
+from engine.figures.words import capitalised, counted, signed
 from engine.lp_records import DEFAULT_PLACEHOLDER, usual_placeholder
 from engine.questions.question import Column, Of, Option, Options, Tables, answer_text, rows_table
 from engine.records import FIXED4, BinFormat, Block, Molecule
@@ -28,7 +28,7 @@ from engine.store.store import Store
 from engine.text.blocks import READ_FORMAT, count_junk, find_blocks
 from engine.text.generated import ReadText, ReadToken, block_needs, read_text, read_tokens
 from engine.text.placeholder import reference_text
-from engine.text.template import Template, build_template
+from engine.text.template import Template, build_template, drift_sign
 from engine.text.tokenizers import TextTokenizer, tokenizers_with
 
 TITLE = "How do tokenizers split this text?"
@@ -188,7 +188,8 @@ def drift_words(drift: int | None) -> str:
     """A drift as the app writes it everywhere."""
     if drift is None:
         return "unknown"
-    return "exact" if drift == 0 else f"+{drift} junk-prone" if drift > 0 else f"−{-drift} cut"
+    word = drift_sign(drift)
+    return word if drift == 0 else f"{signed(drift)} {word}"
 
 
 def template_words(tables: Tables) -> str:

@@ -193,7 +193,8 @@ def rows_of(
     for name in sorted(used - names.keys()):
         raise SqlError(f"${name} has no value", nearest(f"${name}", [f"${candidate}" for candidate in names]))
     texts = duckdb.list_type(duckdb.sqltypes.VARCHAR)  # an empty list has a type, too
-    values = {name: duckdb.Value(v, texts) if isinstance(v := names[name], tuple) else v for name in used} or None
+    typed = {name: duckdb.Value(value, texts) for name, value in names.items() if isinstance(value, tuple)}
+    values = {name: typed.get(name, names[name]) for name in used} or None
     relation = arrow_ready(database.sql(first_statement(sql), params=values))
     batches, rows, left, is_cut = [], 0, limits.answer_mb * MB, False
     with relation.to_arrow_reader(ROWS_PER_BATCH) as reader:
@@ -235,7 +236,11 @@ def size_of(array: pa.Array) -> int:
         inner = [pa.ListArray.from_arrays(array.offsets, pairs).flatten()]
     elif pa.types.is_nested(kind):
         inner = array.flatten() if pa.types.is_struct(kind) else [array.flatten()]
-    own_bytes = LIST * len(array) if inner else 0 if pa.types.is_boolean(kind) else array.nbytes
+    own_bytes = array.nbytes
+    if inner:
+        own_bytes = LIST * len(array)
+    elif pa.types.is_boolean(kind):
+        own_bytes = 0
     return VALUE * len(array) + own_bytes + sum(map(size_of, inner))
 
 

@@ -188,7 +188,9 @@ def rmsd_references(entry: Entry) -> str:
     not said, or no RMSD was asked for."""
     plan = plan if isinstance(plan := entry.sheet.get("plan"), Mapping) else {}
     name, count = plan.get("rmsd_references"), plan.get("rmsd")
-    return f"conformers of {shown(str(name))}" if name else f"{count} conformers by ETKDG" if count else ""
+    if name:
+        return f"conformers of {shown(str(name))}"
+    return f"{count} conformers by ETKDG" if count else ""
 
 
 def is_profiled(entry: Entry) -> bool:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -230,6 +231,13 @@ def needed_by_content(
     needs = needed_tokens(["\n".join(probes)], tokenizer, form)[0].tolist()
     by_block = dict(zip(sound, needs, strict=True))
     return [by_block.get(index, 0) for index in range(len(blocks))]
+
+
+def drift_sign(drift: int) -> Literal["exact", "junk-prone", "cut"]:
+    """What a number does under the template: leaves positions over, or needs more than there are."""
+    if drift == 0:
+        return "exact"
+    return "junk-prone" if drift > 0 else "cut"
 
 
 def drift_summary(
