@@ -45,7 +45,8 @@ class Method:
 
     @classmethod
     def of(cls, name: str, samples: Sequence[Sample]) -> Method:
-        weights = [getattr(sample, "log_weight", None) for sample in samples]
+        guards = [sample.guarding for sample in samples]
+        weights = [None if guard is None else guard.figures.get("log_weight") for guard in guards]
         tokens = sum(sample.tokens for sample in samples)
         return cls(name, [conformer_of(sample) for sample in samples], tokens, log_weight=weights)
 

@@ -111,6 +111,8 @@ def test_the_table_has_every_method_and_its_cost(tmp_path: Path, tables: dict[st
     taken = [by_name[lp]["tokens"] + by_name[lp]["thrown"] for lp in ("shaped", "exact")]
     assert [float(row[2]) for row in pairs if row[0].startswith("tokens")] == [round(taken[0] / taken[1], 3)]
     assert all("2.4 M weights" in title for title in tables)
+    weights = {name: method["log_weight"] for name, method in by_name.items()}
+    assert any(weight is not None for weight in weights["shaped"]) and set(weights["guarded"]) == {None}
 
 
 def test_a_drug_is_asked_several_times_under_each_lp(tmp_path: Path, tables: dict[str, list[list[str]]]) -> None:
