@@ -1,4 +1,4 @@
-"""The Evidence page: what the reports state, each claim next to what comes out here, and the query behind it."""
+"""The Evidence page: which claims of the reports fell, each with its figure and ours, and the query behind it."""
 
 from __future__ import annotations
 
@@ -11,41 +11,35 @@ from engine.questions import PAGES, ask, question_of
 from engine.store.store import Store
 from pages._kit.card import cards
 from pages._kit.components.address import put_quietly
+from pages._kit.components.charts_ready import charts_ready
 from pages._kit.errors import escaped, shown_errors
 from pages._kit.frame import page
-from pages._kit.sections import VIEW, show_open
+from pages._kit.sections import VIEW, fold, is_unfolded, show_open
 from pages._kit.shown import put_shown
-from pages._kit.words import unbroken
+from pages._kit.words import glossed, unbroken
 
 TITLE = "Evidence"
 ICON = ":material/fact_check:"
-LEAD = "Which claims of the group's reports hold? Each is quoted, next to the figure computed **here**."
-ALL, LOST_THIRD = "All claims", "The lost third"
+LEAD = "Which claims of the group's reports hold? Each with the figure computed **here**."
+ALL, LOST_THIRD, MISREAD = "All claims", "The lost third", "misread"
 
 
-def open_view(view: str, **options: str) -> None:
-    st.query_params.update({VIEW: view, **options})
+def open_lost_third() -> None:
+    st.query_params[VIEW] = LOST_THIRD
 
 
 def in_two_minutes(store: Store) -> None:
-    claims = ask(store, "evidence_claims", [])
-    st.markdown(unbroken(escaped(claims.answer)))
+    figures, misread = PAGES["evidence"]["In two minutes", ""]
+    cards([figures], store, [])
     with st.container(border=True, key="lost-third"), shown_errors(LOST_THIRD, stops=False):
-        st.markdown(f"**{question_of('evidence_lost_third').TITLE}**")
-        answered = ask(store, "evidence_lost_third", [])
-        st.markdown(unbroken(escaped(answered.answer.partition("\n\n")[0])))
-        st.button("Show how", type="tertiary", on_click=open_view, args=(LOST_THIRD,))
-    st.header("What the conclusions rest on", anchor=False)
-    highlights = [row["claim_id"] for row in claims.tables["main"].to_pylist() if row["highlight"]]
-    for start in range(0, len(highlights), 3):
-        for column, id_ in zip(st.columns(3), highlights[start : start + 3], strict=False):
-            statement, source, *more = ask(store, "evidence_claims", [], {"claim": id_}).answer.splitlines()
-            with column, st.container(border=True, height="stretch", gap="small", key=f"card-{id_}"):
-                st.markdown(escaped(statement, has_code=True))
-                for line in (source, *more[:-1]):  # the last one is its query
-                    st.caption(escaped(line, has_code=True))
-                st.button("Open", key=f"open-{id_}", type="tertiary", on_click=partial(open_view, ALL, claim=id_))
-    cards(PAGES["evidence"]["In two minutes", ""], store, [])
+        st.header(question_of("evidence_lost_third").TITLE, anchor=False)
+        lead = ask(store, "evidence_lost_third", []).answer.partition("\n\n")[0]
+        st.markdown(glossed(unbroken(escaped(lead))), unsafe_allow_html=True)
+        st.button("Show how", type="tertiary", on_click=open_lost_third)
+    is_open = is_unfolded(MISREAD, at_first=False)
+    with fold(question_of(misread).TITLE, MISREAD, is_open, ":material/rule:"):
+        if is_open:
+            cards([misread], store, [])
 
 
 SECTIONS: dict[str, Callable[..., None]] = {
@@ -59,4 +53,5 @@ with shown_errors():
 # A link that names a claim means the view that has them.
 put_quietly({VIEW: ALL} if "claim" in st.query_params and VIEW not in st.query_params else {})
 show_open(SECTIONS, store)
+charts_ready()
 put_shown(page="evidence")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
+
+import numpy as np
 
 from engine.chem.enriched import described
 from engine.chem.smiles import parse_smiles
 from engine.evidence.claims import Claim, load_claims, pretty
+from engine.figures.statistics import Bootstrap, Interval
 from engine.figures.words import fixed, percent
 from engine.lp.constraint import build_constraint
 from engine.lp_records import DEFAULT_PLACEHOLDER, lp_record
@@ -35,7 +38,7 @@ Rows = Callable[[str], list[dict[str, Any]]]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """``words`` are figures that a claim's note may use in braces."""
+    """``words`` are figures that a claim's note may use in braces; ``interval`` is None where no chance is in it."""
 
     verdict: VerdictName
     measured: float | None
@@ -43,6 +46,7 @@ class Finding:
     query: str
     source: str
     words: Mapping[str, str] = field(default_factory=dict)
+    interval: Interval | None = None
 
 
 def held_against(claim: Claim, measured: float) -> VerdictName:
@@ -63,9 +67,17 @@ def no_rows(query: str) -> Finding:
     return Finding("not testable here", None, "The store does not hold what the query asks for.", query, "store")
 
 
+def over_molecules(measured: float, parts: Sequence[float], wholes: Sequence[float], unit: str) -> Interval | None:
+    """The bootstrap interval of a figure that is a sum over a sum, of one part and one whole for each molecule."""
+    draw = Bootstrap(len(parts))
+    found = (draw.share if unit.startswith("%") else draw.ratio)(np.asarray(parts, float), np.asarray(wholes, float))
+    scale = 100.0 if unit.startswith("%") else measured / found.value if found else 1.0
+    return found and found.mapped(lambda value: scale * value)
+
+
 def sql(claim: Claim, rows: Rows) -> Finding:
-    """One row with ``measured``, or with ``holds``; ``says`` tells its columns in words. Without a row, the runs that
-    ship are missing, or what the claim ``needs``."""
+    """One row with ``measured``, or with ``holds``; ``says`` tells its columns in words. ``parts`` and ``wholes`` are
+    lists over molecules. Without a row, the runs that ship are missing, or what the claim ``needs``."""
     query = " ".join(claim.check["sql"].replace("{demo}", DEMO).split())
     row = next(iter(rows(query)), {})
     key = "holds" if "holds" in row else "measured"
@@ -75,6 +87,10 @@ def sql(claim: Claim, rows: Rows) -> Finding:
         reason = f"Needs {claim.check['needs']}; the store holds none that was imported or measured."
         return Finding("not testable here", None, reason, query, "none")
     measured = None if row.get("measured") is None else float(row["measured"])
+    parts, wholes = row.pop("parts", None), row.pop("wholes", None)
+    interval = None
+    if parts and measured is not None:
+        interval = over_molecules(measured, parts, wholes, claim.check.get("unit", claim.unit))
     words = {name: str(value) if isinstance(value, str | bool) else pretty(float(value)) for name, value in row.items()}
     verdict: VerdictName = "reproduced" if row[key] else "contradicted"
     if key == "measured":
@@ -83,7 +99,7 @@ def sql(claim: Claim, rows: Rows) -> Finding:
         verdict = "not shown on these models"
     reason = f"{claim.check['says'].format(**words)}{reported(claim) if key == 'measured' else ''}."
     by = claim.check["by"]
-    return Finding(verdict, measured, reason, query, "store" if by == "sql" else by, words)
+    return Finding(verdict, measured, reason, query, "store" if by == "sql" else by, words, interval)
 
 
 def agree(claim: Claim, rows: Rows) -> Finding:
@@ -166,18 +182,23 @@ def references(claim: Claim, rows: Rows) -> Finding:
     check, smiles = claim.check, [row["smiles"] for row in rows(MOLECULES)]
     if not smiles:
         return no_rows(MOLECULES)
-    figures, phrases = [], []
+    figures, phrases, intervals = [], [], {}
     for writer, form in {"with trailing zeros dropped": SHORTEST4, "with four decimals always": FIXED4}.items():
         texts = tuple(text for molecule in smiles for text in reference_texts(molecule, form))
         summary = summary_of(texts, check["tokenizer"], check["placeholder"])
         figures.append(drift_figure(check["figure"], summary, summary))
         phrases.append(f"{pretty(figures[-1])} {writer} ({percent(summary.share(summary.cut))} cut)")
+        texts_of = (tuple(reference_texts(molecule, form)) for molecule in smiles)
+        each = [summary_of(texts, check["tokenizer"], check["placeholder"]) for texts in texts_of]
+        parts = [drift_figure(check["figure"], one, one) * one.blocks / 100 for one in each]
+        intervals[figures[-1]] = over_molecules(figures[-1], parts, [one.blocks for one in each], claim.unit)
     measured = min(figures, key=lambda figure: held_against(claim, figure) != "reproduced")
     reason = f"Of {summary.blocks:,} blocks of ETKDG conformers under {check['tokenizer']} with {check['placeholder']}"
     reason += f", {check['figure']}: {', '.join(phrases)}{reported(claim)}."
     query = f"{MOLECULES} -- drift_summary(reference_texts(SMILES, FORM), {check['tokenizer']}, "
     query += f"{check['placeholder']!r})"
-    return Finding(held_against(claim, measured), measured, reason, query, "tokenizers")
+    verdict = held_against(claim, measured)
+    return Finding(verdict, measured, reason, query, "tokenizers", interval=intervals[measured])
 
 
 def lp_memory(claim: Claim, rows: Rows) -> Finding:

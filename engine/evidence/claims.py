@@ -30,6 +30,7 @@ class Claim(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     check: Mapping[str, Any]  # ``by``: its name; the rest is for the check
     report: str = ""
     reported: str = ""  # as the report has it: "48,440", "44.0", "about 80", "9 or less"
+    implied: float | None = None  # what a statement without a figure comes to, in its unit: drawn, not judged
     rounded_to: float = 0.0
     unit: str = ""
     values: tuple[float, ...] = ()  # other figures that the statement covers

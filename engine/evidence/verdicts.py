@@ -45,6 +45,8 @@ class Verdict(msgspec.Struct, frozen=True):
     reason: str
     query: str
     source: str
+    low: float | None = None  # the 95 % interval over molecules, where the figure is of molecules
+    high: float | None = None
 
 
 class Judgement(msgspec.Struct, frozen=True):
@@ -82,9 +84,14 @@ def judged(claim: Claim, rows: Rows) -> Verdict:
             reason += f" {claim.note.strip().format_map(finding.words)}"
     except (KeyError, TypeError, ValueError) as error:
         raise FileError(f"the check {by} of the claim {claim.id} lacks {error}") from error
-    measured = None if finding.measured is None or not math.isfinite(finding.measured) else round(finding.measured, 6)
+    of = finding.interval
+    measured, low, high = map(stored, (finding.measured, of and of.low, of and of.high))
     unit = claim.check.get("unit", claim.unit)
-    return Verdict(claim.id, finding.verdict, measured, unit, reason, finding.query, finding.source)
+    return Verdict(claim.id, finding.verdict, measured, unit, reason, finding.query, finding.source, low, high)
+
+
+def stored(figure: float | None) -> float | None:
+    return None if figure is None or not math.isfinite(figure) else round(figure, 6)
 
 
 def judge_all(store: Store) -> Judgement:

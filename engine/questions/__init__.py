@@ -33,7 +33,7 @@ PAGES: Mapping[str, Mapping[tuple[str, str], Sequence[str]]] = {
         ("Advice", ""): ["compare_advice"],
     },
     "evidence": {
-        ("In two minutes", ""): ["evidence_misread"],
+        ("In two minutes", ""): ["evidence_figures", "evidence_misread"],
         ("The lost third", ""): ["evidence_lost_third"],
         ("All claims", ""): ["evidence_claims", "evidence_reports"],
     },

@@ -287,6 +287,13 @@ def expect_harmless(seen: Visit) -> None:
     assert seen.console == []
 
 
+def expect_in_first_screen(seen: Visit, element: Locator) -> None:
+    expect(element).to_be_visible()
+    box, screen = element.bounding_box(), seen.page.viewport_size
+    assert box is not None and screen is not None
+    assert box["y"] + box["height"] <= screen["height"] and box["x"] + box["width"] <= screen["width"]
+
+
 def expect_outline(seen: Visit, title: str) -> None:
     """What who hears the page is told of it: one heading of level 1, none of a level that was skipped, no symbols."""
     expect(seen.page.get_by_role("heading", level=1)).to_have_count(1)

@@ -12,10 +12,32 @@ from tests.pages.apps import opened, table, words
 pytestmark = pytest.mark.usefixtures("demo_store")
 
 
-def test_in_two_minutes_has_the_lost_third_the_highlights_and_the_misread_blocks() -> None:
-    said = words(opened("evidence"))
-    assert "85 claims" in said and "fell from 68.1 to 44.0 %" in said
-    assert said.count("“Qwen cannot be faster with an LP than without.”") == 1
+def test_in_two_minutes_has_the_figures_and_the_lost_third_and_a_fold() -> None:
+    app = opened("evidence")
+    said = words(app)
+    assert "26 of 85 claims fell" in said and "fell from 68.1 to 44.0 %" in said and "misreads" not in said
+    assert [heading.value for heading in app.header] == [
+        question_of(key).TITLE for key in ("evidence_figures", "evidence_lost_third")
+    ]
+    folded = opened("evidence", session={"kept misread": True})
+    assert "the group's reader puts the atom elsewhere" in words(folded)
+
+
+def test_a_claims_figures_are_on_one_scale_with_their_interval() -> None:
+    """What most rests on comes first; a speed's interval is of the same direction as the speed."""
+    rows = ask(DEMO_STORE, "evidence_figures", []).tables["main"].to_pylist()
+    assert [row["claim_id"] for row in rows[:4:2]] == ["000-junk-share", "003-calls-by-tokens"]
+    assert [row["rests"] for row in rows] == sorted((row["rests"] for row in rows), reverse=True)
+    by_claim = {row["claim_id"]: (row, before) for before, row in zip(rows[::2], rows[1::2], strict=True)}
+    here, report = by_claim["002-cannot-be-faster"]
+    assert (report["value"], report["words"], here["words"]) == (1.0, "1×", "4.40×")
+    assert here["value"] == pytest.approx(4.401143) and 4.0 < here["low"] < 4.4 < here["high"] < 5.0
+    assert report["place"] / here["place"] == pytest.approx(report["value"] / here["value"])
+    here, report = by_claim["005-fit"]
+    assert (report["words"], here["value"], here["low"]) == ("about 80 %", 0.0, 0.0) and 0 < here["high"] < 5
+    here, report = by_claim["001-mask-size"]
+    assert (report["words"], here["words"], here["low"]) == ("9.7 | 9.73 GB", "", None)
+    assert {row["whose"] for row in rows if row["claim_id"] == "000-junk-share"} == {"report", "another report"}
 
 
 def test_the_table_is_filtered_and_a_link_opens_a_claim() -> None:
