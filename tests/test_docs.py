@@ -15,10 +15,11 @@ import pytest
 from rdkit import Chem
 
 from engine.evidence.verdicts import load
+from engine.file_forms import FORMS
 from engine.models.loading import sized
 from tests import cli
 from tests.support import ROOT, of_soak
-from tools.cli_docs import FILE, document
+from tools.cli_docs import FILE, document, with_forms_table
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 FORMATS = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")
@@ -155,6 +156,13 @@ def test_the_notebook_runs() -> None:
 
 def test_the_reference_of_commands_is_that_of_the_command_line() -> None:
     assert FILE.read_text(encoding="utf-8") == document(), "run `python -m tools.cli_docs`"
+
+
+def test_the_table_of_files_is_that_of_their_forms() -> None:
+    assert with_forms_table(FORMATS) == FORMATS, "run `python -m tools.cli_docs`"
+    examples = {word for _, command, _ in EXAMPLES for word in shlex.split(command)}
+    assert [form.example for form in FORMS if form.example not in examples] == []
+    assert [form for form in FORMS if not form.example.endswith(form.endings) or not callable(form.load())] == []
 
 
 def test_documents_are_short() -> None:

@@ -20,7 +20,7 @@ FLOORS: list[tuple[str, ...]] = [
     ("engine",),  # the package itself: its version
     (
         *("engine.records", "engine.lp_records", "engine.errors", "engine.paths"),
-        *("engine.user_files", "engine.processes"),
+        *("engine.user_files", "engine.file_forms", "engine.processes"),
         "engine.sandbox",
     ),
     ("engine.figures",),

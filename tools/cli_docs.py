@@ -1,4 +1,5 @@
-"""Write docs/cli.md from the command line's own help: ``python -m tools.cli_docs``."""
+"""Write docs/cli.md from the command line's own help, and the table of docs/formats.md from the forms of files:
+``python -m tools.cli_docs``."""
 
 from __future__ import annotations
 
@@ -6,9 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from engine.cli.main import PROGRAM, root
+from engine.file_forms import COMMANDS, FORMS
 from engine.paths import ROOT
 
-FILE = ROOT / "docs" / "cli.md"
+FILE, FORMATS = ROOT / "docs" / "cli.md", ROOT / "docs" / "formats.md"
+FORMS_HEAD = "| form | endings | becomes | read by | example below |\n|---|---|---|---|---|\n"
 HEAD = f"""# The command line
 
 Made from the command line's own help by `python -m tools.cli_docs`. `{PROGRAM} COMMAND --help` prints the same.
@@ -51,5 +54,21 @@ def document() -> str:
     return "\n".join((HEAD, *(f"{section(*pair)}\n" for pair in commands(root([])))))
 
 
+def forms_table() -> str:
+    rows = []
+    for form in FORMS:
+        readers = ", ".join(f"`{COMMANDS[becomes]}`" for becomes in form.becomes)
+        endings = " ".join(f"`{ending}`" for ending in form.endings)
+        rows.append(f"| {form.words} | {endings} | {', '.join(form.becomes)} | {readers} | `{form.example}` |\n")
+    return "".join(rows)
+
+
+def with_forms_table(text: str) -> str:
+    """The text of docs/formats.md with the rows that are true now."""
+    before, head, rest = text.partition(FORMS_HEAD)
+    return f"{before}{head}{forms_table()}{rest[rest.index(chr(10) * 2) + 1 :]}"
+
+
 if __name__ == "__main__":
     FILE.write_text(document(), encoding="utf-8")
+    FORMATS.write_text(with_forms_table(FORMATS.read_text(encoding="utf-8")), encoding="utf-8")

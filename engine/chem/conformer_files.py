@@ -14,7 +14,6 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -36,11 +35,11 @@ from engine.chem.smiles import (
     same_graph,
 )
 from engine.errors import ConformerError, DriftscopeError, FileError, GraphMismatchError, MoleculeSizeError, shown
+from engine.file_forms import Becomes, FileForm, file_form, form_by_name, what_is_taken
 from engine.records import Molecule
 from engine.sandbox import MB, Answer, Limits, Sandbox, SandboxError
 from engine.user_files import open_file
 
-FORMS: tuple[forms.Form, ...] = ("sdf", "parquet", "pickle")
 Shape = Literal["references", "molecules", "geom"]
 SHAPES: dict[Shape, str] = {
     "references": "references ({smiles: {'confs': [Mol, ...]}})",
@@ -164,49 +163,42 @@ def molecule_with(smiles: str, conformers: Sequence[Array]) -> Chem.Mol:
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
-def files_of(path: Path) -> tuple[forms.Form, list[Path]]:
+def files_of(path: Path, becomes: Becomes = "pool") -> tuple[FileForm, list[Path]]:
     """A file, or all files in a folder, by name, and the one form that they have."""
     paths = [path]
     if path.is_dir():
         paths = sorted(Path(folder, name) for folder, _, names in os.walk(path) for name in names)  # follows no link
-        paths = [file for file in paths if forms.form_by_name(file) in FORMS and not file.name.startswith(".")]
-    by_form = {forms.form_of(file): file for file in paths}
+        paths = [file for file in paths if form_by_name(file, becomes) and not file.name.startswith(".")]
+    by_form = {file_form(file, becomes): file for file in paths}
+    if not by_form:
+        raise FileError(f"{shown(path, 200)} has no file of conformers", what_is_taken(becomes))
     if len(by_form) > 1:
-        several = " and ".join(f"{shown(file.name)} ({form})" for form, file in by_form.items())
+        several = " and ".join(f"{shown(file.name)} ({form.name})" for form, file in by_form.items())
         raise FileError(f"{shown(path, 200)} has files of several forms: {several}", "Give them one by one")
-    form = next(iter(by_form), None)
-    if form not in FORMS:
-        endings = ", ".join(ending for ending, form in forms.ENDINGS.items() if form in FORMS)
-        raise FileError(f"{shown(path, 200)} is, or has, no file of conformers", f"Known are {endings}")
-    return form, paths
+    return next(iter(by_form)), paths
 
 
 def read_conformers(
-    form: forms.Form,
+    form: FileForm,
     paths: Sequence[Path],
     shapes: Sequence[Shape] = tuple(SHAPES),
     tell: Callable[[str], object] = lambda stats: None,
 ) -> Conformers:
     """Of all files, as they are needed. ``tell`` gets a shard's stats, in words."""
-    if form == "pickle":
-        return pickled_conformers(paths, shapes, tell)
-    return chain.from_iterable(map(_of_sdf if form == "sdf" else _of_parquet, paths))
+    conformers: Conformers = form.load()(paths, shapes, tell)
+    return conformers
 
 
-def read_references(path: Path) -> tuple[forms.Form, Conformers]:
-    """The form of a file, or of all files in a folder, and the conformers, which are not read yet."""
-    form, paths = files_of(path)
-    return form, read_conformers(form, paths)
+def sdf_conformers(paths: Sequence[Path], *_: object) -> Conformers:
+    for path in paths:
+        for number, record in enumerate(forms.sdf_records(path), start=1):
+            yield from of_mol(forms.read_record(path.name, number, record)[1], f"record {number} of {path.name}")
 
 
-def _of_sdf(path: Path) -> Conformers:
-    for number, record in enumerate(forms.sdf_records(path), start=1):
-        yield from of_mol(forms.read_record(path.name, number, record)[1], f"record {number} of {path.name}")
-
-
-def _of_parquet(path: Path) -> Conformers:
-    for row, (smiles, numbers, *more) in enumerate(forms.parquet_rows(path, _columns), start=1):
-        yield _of_row(f"row {row} of {path.name}", smiles, numbers, more)
+def parquet_conformers(paths: Sequence[Path], *_: object) -> Conformers:
+    for path in paths:
+        for row, (smiles, numbers, *more) in enumerate(forms.parquet_rows(path, _columns), start=1):
+            yield _of_row(f"row {row} of {path.name}", smiles, numbers, more)
 
 
 def _columns(schema: Any) -> list[str]:

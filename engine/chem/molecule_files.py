@@ -20,6 +20,7 @@ from engine.chem import structure_files as forms
 from engine.chem.other_forms import FIRST_LINES, INSTEAD, OTHER_WORDS, is_failures
 from engine.chem.smiles import parse_smiles
 from engine.errors import DriftscopeError, FileError, one_line, shown, unquoted
+from engine.file_forms import file_form, form_by_name, saying_what_is_taken
 from engine.records import Molecule
 from engine.user_files import declared_separator
 
@@ -100,7 +101,8 @@ def read_molecule_file(
 ) -> tuple[MoleculeList, list[Skipped]]:
     """The first ``limit`` molecules that can be used, and what was skipped; an error where none can. ``progress`` gets
     how many there are so far. Without ``column``, its name tells it."""
-    return _usable(read_rows(path, column), f" of {shown(path.name)}", parse, limit, progress)
+    with saying_what_is_taken(path, "molecules"):
+        return _usable(read_rows(path, column), f" of {shown(path.name)}", parse, limit, progress)
 
 
 def read_typed(texts: Sequence[str], parse: Parse = parse_smiles) -> tuple[MoleculeList, list[Skipped]]:
@@ -147,27 +149,28 @@ def _smiles_in(cell: object) -> str:
 
 def read_rows(path: Path, column: str | None = None) -> Rows:
     """Streamed, not parsed."""
-    form = forms.form_of(path)
-    if form == "list":
-        first = forms.first_line(path)
-        if is_failures(forms.beginning(path, FIRST_LINES)):
-            raise FileError(f"{shown(path.name)} is {OTHER_WORDS['failures']}", INSTEAD["failures"])
-        cells = first.split(_delimiter(first))
-        is_row = len(cells) > 1 and (_ROW.match(first) or smiles_columns(cells))
-        form = "table" if column is not None or is_row else "list"
-    if form == "pickle":
-        raise FileError(f"{shown(path.name)} is a pickle", "`references add` takes it")
-    return _READERS[form](path, column)
+    rows: Rows = file_form(path, "molecules").load()(path, column)
+    return rows
 
 
-def _list(path: Path, column: str | None) -> Rows:
+def list_rows(path: Path, column: str | None) -> Rows:
+    """Of lines that turn out to be a table's, its rows."""
+    first = forms.first_line(path)
+    if is_failures(forms.beginning(path, FIRST_LINES)):
+        raise FileError(f"{shown(path.name)} is {OTHER_WORDS['failures']}", INSTEAD["failures"])
+    cells = first.split(_delimiter(first))
+    is_row = len(cells) > 1 and (_ROW.match(first) or smiles_columns(cells))
+    return table_rows(path, column) if column is not None or is_row else _lines(path)
+
+
+def _lines(path: Path) -> Rows:
     for index, (number, line) in enumerate(forms.content_lines(path)):
         smiles = line.split(maxsplit=1)[0]
         if index or not smiles_columns([smiles]):
             yield number, smiles
 
 
-def _table(path: Path, column: str | None) -> Rows:
+def table_rows(path: Path, column: str | None) -> Rows:
     csv.field_size_limit(forms.MOST_LINE_CHARACTERS)  # a cell may hold a picture
     delimiter, index, line = _delimiter(forms.first_line(path)), None, 1
     with closing(forms.text_lines(path)) as lines:
@@ -202,7 +205,7 @@ def _delimiter(first: str) -> str:
     return declared_separator(first) or (match.group() if match else ",")
 
 
-def _jsonl(path: Path, column: str | None) -> Rows:
+def jsonl_rows(path: Path, column: str | None) -> Rows:
     key: str | None = None
     for number, line in forms.text_lines(path):
         try:
@@ -218,12 +221,12 @@ def _jsonl(path: Path, column: str | None) -> Rows:
             yield number, FileError(f"it is {_NO_OBJECT}")
 
 
-def _parquet(path: Path, column: str | None) -> Rows:
+def parquet_rows(path: Path, column: str | None) -> Rows:
     rows = forms.parquet_rows(path, lambda schema: [schema.names[_column(path, schema.names, column)]])
     return ((number, cell) for number, (cell,) in enumerate(rows, start=1))
 
 
-def _sdf(path: Path, column: str | None) -> Rows:
+def sdf_rows(path: Path, column: str | None) -> Rows:
     if column is not None:
         raise FileError(f"{shown(path.name)} is SDF, without a column {shown(column)}", "Leave the column out")
     for number, record in enumerate(forms.sdf_records(path), start=1):
@@ -231,11 +234,6 @@ def _sdf(path: Path, column: str | None) -> Rows:
             yield number, forms.read_record(path.name, number, record)[0]
         except FileError as error:
             yield number, error
-
-
-_READERS: dict[forms.Form, Callable[[Path, str | None], Rows]] = {
-    "list": _list, "table": _table, "jsonl": _jsonl, "sdf": _sdf, "parquet": _parquet,
-}  # fmt: skip
 
 
 def _key(name: str) -> str:
@@ -256,6 +254,8 @@ def _column(path: Path, names: Sequence[str], column: str | None) -> int:
     if len(columns) == 1:
         return columns[0]
     problem = f"{'several columns' if columns else 'no column'} {'of SMILES' if column is None else shown(column)}"
-    if len(names) > 1 and (column or forms.form_by_name(path)):  # of what may be another kind of file nothing is quoted
+    form = form_by_name(path, "molecules")
+    # Of what may be another kind of file nothing is quoted.
+    if len(names) > 1 and (column or (form is not None and not form.is_rest)):
         problem += f": there is {', '.join(shown(names[at], 30) for at in (columns or range(len(names)))[:12])}"
     raise FileError(f"{shown(path.name)} has {problem}", "Name the one to read")

@@ -87,12 +87,12 @@ def pool_records(
     """What there is in a file, or in all files of a folder, of one form; FileError where it is no such file. An SDF
     that is damaged in the middle ends with a record that says so. ``tell`` gets a shard's stats, in words."""
     form, paths = files_of(path)
-    if form == "sdf":
+    if form.name == "sdf":
         for file in paths:
             yield from _sdf_records(file)
         return
     for conformer in read_conformers(form, paths, shapes, tell):
-        where, text = (COLUMN, conformer.key or conformer.smiles) if form == "parquet" else (KEY, conformer.key)
+        where, text = (COLUMN, conformer.key or conformer.smiles) if form.name == "parquet" else (KEY, conformer.key)
         written = ((where, text),) if text else ()
         xyz = np.asarray(conformer.xyz, np.float64).tobytes()
         yield PoolRecord(conformer.source, "", written, conformer.smiles, xyz, conformer.problem)

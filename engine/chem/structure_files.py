@@ -1,5 +1,5 @@
-"""Files of molecules: their forms, how each comes apart (lines, records of SDF, rows of Parquet), and molecules with
-coordinates in and out: SDF out; SDF, MOL and pasted mol blocks in.
+"""Files of molecules: how each comes apart (lines, records of SDF, rows of Parquet), and molecules with coordinates in
+and out: SDF out; SDF, MOL and pasted mol blocks in.
 
 RDKit reads mol blocks in a closed child: one on which it ends costs that child and a sentence. What is read keeps its
 hydrogens and its conformer. Names and values come from outside: nothing in them ends a record or starts a property.
@@ -17,7 +17,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from rdkit import Chem
 
@@ -27,17 +27,10 @@ from engine.chem.other_forms import INSTEAD, OTHER_WORDS, is_completions
 from engine.chem.rdkit_log import captured_log
 from engine.chem.smiles import MOST_RINGS, rings_in
 from engine.errors import FileError, one_line, shown
+from engine.file_forms import form_by_name
 from engine.sandbox import Answer, Limits, Sandbox, SandboxError
 from engine.user_files import open_file
 
-Form = Literal["list", "table", "jsonl", "sdf", "parquet", "pickle"]
-ENDINGS: dict[str, Form] = {
-    **dict.fromkeys((".csv", ".tsv"), "table"),
-    **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
-    **dict.fromkeys((".sdf", ".sd", ".mol"), "sdf"),
-    **dict.fromkeys((".parquet", ".pq"), "parquet"),
-    **dict.fromkeys((".pickle", ".pkl", ".p"), "pickle"),
-}
 MOST_LINE_CHARACTERS, MOST_RECORD_CHARACTERS = 1_000_000, 4_000_000
 _BINARY = re.compile(r"[\x00-\x08\x0b\x0e-\x19\x1b-\x1f\x7f]")
 MOST_MOLECULES = 10_000
@@ -50,19 +43,10 @@ _COORDINATES, _OF_TEXT = "coordinates", "as written in enriched text"
 MolOrPair: TypeAlias = Chem.Mol | tuple[str, Chem.Mol]
 
 
-def form_by_name(path: Path) -> Form | None:
-    return ENDINGS.get(Path(path.name.lower().removesuffix(".gz")).suffix)
-
-
-def form_of(path: Path) -> Form:
-    """By its first bytes, else its ending; else lines of SMILES."""
-    with open_file(path) as file:
-        head = file.read(4)
-    if head == b"PAR1":
-        return "parquet"
-    if head[:1] == b"\x80":
-        return "pickle"
-    return form_by_name(path) or "list"
+def is_sdf(path: Path) -> bool:
+    """By its name."""
+    form = form_by_name(path, "pool")
+    return form is not None and form.name == "sdf"
 
 
 def text_lines(path: Path, *, is_strict: bool = True) -> Generator[tuple[int, str]]:
@@ -174,7 +158,7 @@ def _safe_line(text: object) -> str:
 
 def read_molecules(path: Path) -> list[Chem.Mol]:
     """The molecules of an SDF or MOL file in its order, with their hydrogens and their conformer."""
-    if form_by_name(path) != "sdf":
+    if not is_sdf(path):
         raise FileError(f"{shown(path, 200)} is no SDF or MOL file", "Give a .sdf or .mol, either also as .gz")
     mols: list[Chem.Mol] = []
     for number, record in enumerate(sdf_records(path), start=1):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import make_dataclass
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from engine.cli.text import BINS, READER, Bins, form_of
 from engine.errors import DriftscopeError, one_line, shown
 from engine.figures.text_tables import cell, table_lines
 from engine.figures.words import counted
+from engine.file_forms import Becomes, file_form, saying_what_is_taken, words_of
 from engine.records import BinFormat, Molecule, ReaderName
 from engine.sandbox import read_aside
 from engine.store.columns import Kind, rows_of
@@ -44,8 +45,9 @@ COLUMNS = {
                "garbage_entries%entries cause certainty",
     REFERENCES: "name form source molecules conformers repeated left_out content",
 }  # fmt: skip
+MADE: dict[Becomes, Kind] = {"run": RUN, "trace": TRACE, "log": LOGIT_LOG}
 MOST_LINES = 100_000  # of standard input; all are held parsed, 20 KB each
-MOLECULES_HELP = "SMILES, CSV, TSV, SDF, JSON lines or Parquet, .gz"
+MOLECULES_HELP = words_of("molecules")
 FILES = cli.words(..., "FILE", "files, or patterns in quotes such as 'smoke/**/*.json'")
 LABEL = cli.option(None, "a name of your own")
 
@@ -111,9 +113,9 @@ Read = Callable[[Path, cli.Say], Sequence[str]]
 share of the file."""
 
 
-def read_files(io: cli.Io, progress: cli.Progress, kind: Kind, paths: Sequence[Path], read: Read) -> int:
+def read_files(io: cli.Io, progress: cli.Progress, becomes: Becomes, paths: Sequence[Path], read: Read) -> int:
     """Shows the entries that files became. A file that cannot be read is named; it is an error only where none can."""
-    entries: list[Entry] = []
+    kind, entries = MADE[becomes], list[Entry]()
     ids = {name.partition("=")[2] for files in io.opened().locations for name in files.folders(kind.folder)}
     with progress.reporting(is_quiet=io.is_json) as say:
         for number, path in enumerate(paths):
@@ -125,7 +127,8 @@ def read_files(io: cli.Io, progress: cli.Progress, kind: Kind, paths: Sequence[P
 
             say(now=True, work=0.0, **about)
             try:
-                of_file = [io.opened().entry(id_, kind) for id_ in read(path, seen)]
+                with saying_what_is_taken(path, becomes):
+                    of_file = [io.opened().entry(id_, kind) for id_ in read(path, seen)]
             except DriftscopeError as error:
                 say(now=True, state="failed", error=str(error), **about)
                 if path is paths[-1] and not entries:
@@ -134,16 +137,22 @@ def read_files(io: cli.Io, progress: cli.Progress, kind: Kind, paths: Sequence[P
                 cli.note(f"left out: {path}: {error}")
                 continue
             about["run_id" if kind is RUN else "made"] = " ".join(entry.id for entry in of_file)
-            say(now=True, state="there" if ids.issuperset(entry.id for entry in of_file) else "done", work=1.0, **about)
-            for entry in of_file:
-                if entry.id in ids:
-                    cli.note(f"{path} is already in the store, as {entry.id}; `rm` it to read it anew")
-                of_log = entry.row.get("notes") if entry.row.get("left_out") or entry.row.get("is_cut") else None
-                for warning in (entry.row.get("warnings") or of_log or "").splitlines():
-                    cli.note(f"{path.name}: {warning}")
+            is_there = ids.issuperset(entry.id for entry in of_file)
+            say(now=True, state="there" if is_there else "done", work=1.0, **about)
+            _note_read(path, of_file, ids)
             entries += of_file
             ids |= {entry.id for entry in of_file}
     return show_entries(io, kind, entries)
+
+
+def _note_read(path: Path, entries: Iterable[Entry], ids_before: Collection[str]) -> None:
+    """What was there before, and what a file's reader warns of."""
+    for entry in entries:
+        if entry.id in ids_before:
+            cli.note(f"{path} is already in the store, as {entry.id}; `rm` it to read it anew")
+        of_log = entry.row.get("notes") if entry.row.get("left_out") or entry.row.get("is_cut") else None
+        for warning in (entry.row.get("warnings") or of_log or "").splitlines():
+            cli.note(f"{path.name}: {warning}")
 
 
 def commands_of(group: typer.Typer, kind: Kind, argument: str, about: str, maker: str = "") -> None:
@@ -326,26 +335,23 @@ def import_files(
     stereo, geometry, strain and coverage are measured, and the rest stays empty. Then: `evaluate`, `compare`.
     """
     from engine.chem.verdict import PLAIN, WITH_STRAIN
-    from engine.store.generations import import_pool, is_pool
-    from engine.store.reports.importing import import_report
+    from engine.store.generations import import_pool, is_pool_folder
 
     if strain and no_verdict:
         raise DriftscopeError("--strain is part of the verdict", "Leave --no-verdict out")
-    form = form_of(bins)
-    how: Any = {"label": label, "tokenizer": tokenizer, "bins": form if isinstance(form, BinFormat) else None}
-    store = io.opened()
-    settings = None if no_verdict else WITH_STRAIN if strain else PLAIN
+    numbers, store = form_of(bins), io.opened()
+    of_texts = {"tokenizer": tokenizer, "bins": numbers if isinstance(numbers, BinFormat) else None}
+    of_conformers = {"settings": None if no_verdict else WITH_STRAIN if strain else PLAIN}
 
     def read(path: Path, seen: cli.Say) -> list[str]:
-        if is_pool(path):
-            say = partial(seen, work=0.0)
-            return [import_pool(store, path, label=label, settings=settings, progress=say, warn=cli.note).id]
-        return [import_report(store, path, **how, progress=seen, warn=cli.note).id]
+        is_pool = path.is_dir() or "pool" in file_form(path, "run").becomes
+        reader, how = (import_pool, of_conformers) if is_pool else (file_form(path, "run").load(), of_texts)
+        return [reader(store, path, label=label, progress=seen, warn=cli.note, **how).id]
 
     folders = [Path(file).expanduser() for file in files]
-    pools = [folder for folder in folders if folder.is_dir() and is_pool(folder)]
+    pools = [folder for folder in folders if is_pool_folder(folder)]
     others = [file for file, folder in zip(files, folders, strict=True) if folder not in pools]
-    return read_files(io, progress, RUN, [*pools, *(expand(others) if others else ())], read)
+    return read_files(io, progress, "run", [*pools, *(expand(others) if others else ())], read)
 
 
 # Endings of files.
@@ -500,13 +506,14 @@ def add_traces(
     passes: int | None = cli.option(None, "forward passes that the trace covers", of=COVERED, metavar="N"),
 ) -> int:
     """read traces of torch.profiler, or tables of name, count, total_ms, avg_ms"""
-    from engine.profile.ingest import add_trace
-
     store = io.opened()
     about = {"run_id": run_of, "label": label, "tokens": tokens, "samples": samples, "forward_passes": passes}
-    add = partial(add_trace, with_events=events, keep_file=keep)
-    ids = lambda path, seen: [read_aside(seen, add, store, path, about)]  # noqa: E731
-    return read_files(io, progress, TRACE, [Path(file) for file in files], ids)
+
+    def read(path: Path, seen: cli.Say) -> list[str]:
+        add = partial(file_form(path, "trace").load(), with_events=events, keep_file=keep)
+        return [read_aside(seen, add, store, path, about)]
+
+    return read_files(io, progress, "trace", [Path(file) for file in files], read)
 
 
 @cli.command(logs_app, "add")
@@ -520,8 +527,8 @@ def add_logs(
     label: str | None = LABEL,
 ) -> int:
     """read log files, gz or not, into the store"""
-    from engine.logits.ingest import LogNames, add_file
+    from engine.logits.ingest import LogNames
 
     store, names = io.opened(), LogNames(engine, model, precision, label)
-    ids = lambda path, seen: read_aside(seen, add_file, store, path, names)  # noqa: E731
-    return read_files(io, progress, LOGIT_LOG, expand(files), ids)
+    ids = lambda path, seen: read_aside(seen, file_form(path, "log").load(), store, path, names)  # noqa: E731
+    return read_files(io, progress, "log", expand(files), ids)

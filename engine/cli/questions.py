@@ -27,6 +27,7 @@ from engine.cli.text import BINS, Bins, form_of
 from engine.comparing.measures import BY_NAME, has_samples
 from engine.errors import DriftscopeError, nearest, one_line
 from engine.figures.words import percent
+from engine.file_forms import form_by_name
 from engine.lp_records import LPS, full_name, lp_record
 from engine.records import VerdictName
 from engine.store.columns import rows_of
@@ -364,13 +365,10 @@ def judge(
 
 def _pool_of(word: str) -> Path | None:
     """A path, where the word is that of a file of conformers, or of a folder with some; else it names a run."""
-    from engine.chem.conformer_files import FORMS
-    from engine.chem.structure_files import form_by_name
-    from engine.store.generations import is_pool
+    from engine.store.generations import is_pool_folder
 
     path = Path(word).expanduser()
-    is_named = form_by_name(path) in FORMS
-    return path if path.is_file() or is_named or (path.is_dir() and is_pool(path)) else None
+    return path if path.is_file() or form_by_name(path, "pool") or is_pool_folder(path) else None
 
 
 def _judge_pool(io: cli.Io, progress: cli.Progress, pool: Path, out: Path | None, by: Any, **how: Any) -> int:

@@ -17,14 +17,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from engine.chem.conformer_files import FORMS, UNREADABLE, files_of, settled_smiles
+from engine.chem.conformer_files import UNREADABLE, files_of, settled_smiles
 from engine.chem.enriched import as_decimals, enriched_text
 from engine.chem.geometry import judged_with
 from engine.chem.pools import GRAPH, PoolConformer, pool_records, read_pool
 from engine.chem.smiles import enriched_descriptors, read_text_order
-from engine.chem.structure_files import Form, form_by_name, form_of
 from engine.chem.verdict import LOADED, PLAIN, JudgeSettings
 from engine.errors import DriftscopeError, FileError, shown
+from engine.file_forms import form_by_name
 from engine.records import BinFormat, FailedCheck, MoleculeVerdict, ReaderName
 from engine.store.entries import Entry, number_format_of, sha256_of
 from engine.store.sample_rows import run_columns, verdict_row, verdict_sums
@@ -37,17 +37,14 @@ GROUP = 5_000
 """Samples that are written together."""
 DECIMALS = 6
 """Of a text that states a conformer: pickles of RDKit hold single precision."""
-_WORDS: Mapping[Form, str] = {"pickle": "a pickle of molecules", "sdf": "SDF", "parquet": "Parquet with conformers"}
 NOTE = "Read from {}: its texts, and how they came about, are not known."
 
 Row = dict[str, Any]
 
 
-def is_pool(path: Path) -> bool:
-    """Whether it is a file of conformers, or a folder with such files."""
-    if path.is_dir():
-        return any(form_by_name(file) in FORMS for file in path.rglob("*") if file.is_file())
-    return form_of(path) in FORMS
+def is_pool_folder(path: Path) -> bool:
+    """Whether it is a folder with files of conformers, by their names."""
+    return path.is_dir() and any(form_by_name(file, "pool") for file in path.rglob("*") if file.is_file())
 
 
 def import_pool(
@@ -57,28 +54,28 @@ def import_pool(
     label: str | None = None,
     settings: JudgeSettings | None = PLAIN,
     workers: int | None = None,
-    progress: Callable[[int], object] = lambda done: None,
+    progress: Callable[[int, float], object] = lambda done, share: None,
     warn: Callable[[str], object] = lambda text: None,
 ) -> Entry:
     """A file, or the files of a folder, as a run, named by its content, unless it is there; an error where nothing can
     be read. Each conformer is judged on its way unless ``settings`` is None. ``progress`` gets how many samples are
-    read, ``warn`` what cannot be."""
+    read, and no share of the file; ``warn`` what cannot be."""
     form, paths = files_of(path)
     run_id = f"imported-{_content_of(paths)[:16]}"
     if store.has(run_id):
         return store.entry(run_id)
     name = path.resolve().name
-    note = NOTE.format(_WORDS[form])
+    note = NOTE.format(form.words)
     row: Row = {"origin": "imported", "source": name, "notes": note, "created_at": datetime.now(UTC).isoformat()}
     with begun_anew(store.home, RUN, run_id, row | ({"label": label} if label else {})) as staging:
         stats: list[str] = []
-        pool = _PoolRows(run_id, form, is_judged=settings is not None)
+        pool = _PoolRows(run_id, form.name, is_judged=settings is not None)
         with closing(read_pool(pool_records(path, ["molecules"], stats.append), settings, workers=workers)) as read:
             while group := list(islice(read, GROUP)):
                 samples, conformers = pool.rows(group)
                 tables = {SAMPLES.name: SAMPLES.rows(samples), CONFORMERS.name: CONFORMERS.rows(conformers)}
                 staging.add(tables, sums=verdict_sums(samples))
-                progress(pool.each.total())
+                progress(pool.each.total(), 0.0)
         if not pool.each and not pool.left_out:
             raise FileError(f"{shown(name)} has no molecule in it", "There is nothing to import")
         if pool.left_out and not pool.with_conformer:
@@ -112,7 +109,7 @@ def _content_of(paths: Sequence[Path]) -> str:
 class _PoolRows:
     """A pool's conformers as rows of a run, and what is counted on their way."""
 
-    def __init__(self, run_id: str, form: Form, *, is_judged: bool) -> None:
+    def __init__(self, run_id: str, form: str, *, is_judged: bool) -> None:
         self.run_id, self.form, self.is_judged = run_id, form, is_judged
         self.each: Counter[str] = Counter()  # samples of a molecule
         self.smiles_from: Counter[str] = Counter()

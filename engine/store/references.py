@@ -24,7 +24,14 @@ from typing import Any
 import pyarrow as pa
 from rdkit import Chem
 
-from engine.chem.conformer_files import HeavyConformer, molecule_with, read_references, settled_smiles, under_its_key
+from engine.chem.conformer_files import (
+    HeavyConformer,
+    files_of,
+    molecule_with,
+    read_conformers,
+    settled_smiles,
+    under_its_key,
+)
 from engine.errors import DriftscopeError, FileError, StoreError, shown
 from engine.records import Molecule
 from engine.store.entries import NAME, Entry
@@ -150,8 +157,9 @@ def write_references(
 
 def add_references(store: Store, path: Path, label: str, say: Callable[[int], object] = lambda done: None) -> Entry:
     """The set that a user's file, or folder of files of one form, becomes."""
-    form, conformers = read_references(path)
-    return write_references(store, conformers, label=label, form=form, source=path.resolve().name, progress=say)
+    form, paths = files_of(path, "references")
+    conformers, source = read_conformers(form, paths), path.resolve().name
+    return write_references(store, conformers, label=label, form=form.name, source=source, progress=say)
 
 
 def omissions(store: Store, entry: Entry) -> list[dict[str, Any]]:

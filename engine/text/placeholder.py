@@ -25,7 +25,7 @@ from engine.chem.conformers import reference_conformers
 from engine.chem.enriched import as_decimals, decode, encode
 from engine.chem.frame import place_in_frame
 from engine.chem.smiles import parse_smiles
-from engine.chem.structure_files import form_by_name, read_molecules
+from engine.chem.structure_files import is_sdf, read_molecules
 from engine.errors import EnrichedError, FileError, PlaceholderError, shown, unquoted
 from engine.lp_records import usual_placeholder
 from engine.records import FIXED4, BinFormat, Molecule, NumberFormat
@@ -58,7 +58,7 @@ def reference_text(smiles: str, form: NumberFormat) -> str:
 def texts_of_file(path: str, form: NumberFormat) -> list[str]:
     """Of an SDF file's conformers, else of a file with a molecule's enriched text in each line (``-``: of standard
     input)."""
-    if path != "-" and form_by_name(Path(path)) == "sdf":
+    if path != "-" and is_sdf(Path(path)):
         return [encode(mol, form).text for mol in read_molecules(Path(path))]
     texts: list[str] = []
     for number, line in enumerate(read_text(path).split("\n"), start=1):

@@ -32,12 +32,9 @@ FIELDS = (
     ("Tokenizer", "import_tokenizer", "--tokenizer", "the one that the files name, or qwen3, llama3, a folder"),
     ("Bins", "import_bins", "--bins", "of texts with bins: a JSON file with mode, L, H and edges"),
 )
-IMPORTED = ("json", "gz", "sdf", "sd", "mol", "parquet", "pq", "pickle", "pkl")
 ABOUT_FILES = (
-    "Report files in the JSON format of the reports’ runner, also as `.gz`: texts are checked again; the files’ own "
-    "figures are kept as reported. Or conformers of any program, without texts: SDF, a folder of them, "
-    "Parquet, or `generation_results.pickle`: they are judged as they are read. The same file is imported once, "
-    "whatever its name."
+    "Texts of reports are checked again, and the files’ own figures are kept as reported. Conformers of any program, a "
+    "file or a folder of one form, are judged as they are read. The same file is imported once, whatever its name."
 )
 
 MOST_DEFAULT = 7
@@ -121,10 +118,9 @@ PICKER = Picker(
 def show(store: Store, ids: Sequence[str]) -> None:
     if st.query_params.get("manage") in ("One run", "Unfinished"):  # as older links have it
         st.query_params["manage"] = "Several runs"
-    example = "/data/outputs/smoke/**/*.json.gz"
     views: dict[str, Callable[[], None]] = {
         "Start runs": START.show,
-        "Import": partial(show_import, "import", IMPORTED, example, ABOUT_FILES, ("import",), FIELDS, _import_options),
+        "Import": partial(show_import, "import", "run", ABOUT_FILES, FIELDS, _import_options),
         "Several runs": partial(entries.show, RUNS, store),
         "References": partial(entries.show, REFERENCE_SETS, store),
     }

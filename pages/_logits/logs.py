@@ -95,8 +95,8 @@ LOGS = Picker(
 
 MOST_CHARS, ADD_LOG = 8_000, "--add-log"
 ABOUT_FILES = (
-    "Logit logs of any engine: JSON lines, plain or `.gz`, of any length. A line that cannot be read is left out "
-    "and reported; a truncated file is imported up to there. A file is imported once, whatever its name."
+    "Of any engine and length: a line that cannot be read is left out and reported; a truncated file is imported up to "
+    "there. A file is imported once, whatever its name."
 )
 FIELDS = (
     ("Engine", "log_engine", "--engine", "what the entries say"),
@@ -107,9 +107,8 @@ FIELDS = (
 
 
 def show(store: Store, ids: Sequence[str]) -> None:
-    types, example = ("jsonl", "ndjson", "json", "log", "txt", "gz"), "/data/logs/*.jsonl.gz"
     views: dict[str, Callable[[], None]] = {
-        "Import": partial(show_import, "logs", types, example, ABOUT_FILES, ("logits", "add"), FIELDS),
+        "Import": partial(show_import, "logs", "log", ABOUT_FILES, FIELDS),
         "Record": RECORD.show,
         "One log": partial(managing.show, MANAGED, store),
     }

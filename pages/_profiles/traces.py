@@ -114,16 +114,15 @@ def default_choice(entries: Sequence[Entry], runs: Mapping[str, Mapping[str, Any
 MOST_COUNT, FIRST_STEPS, MOST_STEPS = 10**12, 64, 10_000
 FIELDS = (("Label", "trace_label", "--label", "a name of your own"),)
 ABOUT_FILES = (
-    "Chrome traces of torch’s profiler, plain or `.gz`, of any size: they are read as a stream. Also tables of "
-    "*name, count, total_ms, avg_ms* made from a trace, separated by tabs or commas."
+    "Traces of torch’s profiler may have any size: they are read as a stream. Tables of sums have *name, count, "
+    "total_ms, avg_ms*, separated by tabs or commas."
 )
 
 
 def show(store: Store, ids: Sequence[str]) -> None:
-    types, example = ("json", "gz", "tsv", "csv", "txt"), "/data/traces/*.pt.trace.json.gz"
     options = partial(_import_options, store)
     views: dict[str, Callable[[], None]] = {
-        "Import": partial(show_import, "traces", types, example, ABOUT_FILES, ("trace", "add"), FIELDS, options),
+        "Import": partial(show_import, "traces", "trace", ABOUT_FILES, FIELDS, options),
         "Record": RECORD.show,
         "One trace": partial(managing.show, MANAGED, store),
     }

@@ -10,7 +10,8 @@ import streamlit as st
 
 from engine.chem.enriched import encode
 from engine.chem.molecule_files import read_molecule_file
-from engine.chem.structure_files import read_molecules
+from engine.chem.structure_files import is_sdf, read_molecules
+from engine.file_forms import endings_of
 from engine.questions.lab_set import MOST_MOLECULES
 from engine.store.store import Store
 from pages._kit.card import card
@@ -22,7 +23,6 @@ from pages._tokenizer_lab.choices import chosen_folder, folder_input, folder_wai
 
 INPUTS, SHIPPED = "lab_inputs_open", "Shipped set"
 EXAMPLE = "CC(=O)Oc1ccccc1C(=O)O\nCn1c(=O)c2c(ncn2C)n(C)c1=O"
-_ENDINGS = (".sdf", ".mol", ".smi", ".csv", ".tsv", ".txt", ".gz")
 
 
 def show() -> None:
@@ -53,18 +53,18 @@ def _pasted() -> list[str]:
 
 def _uploaded() -> list[str]:
     """SMILES, or the texts of molecules with coordinates."""
-    types = ("sdf", "mol", "smi", "csv", "tsv", "txt", "gz")
     about = f"Coordinates in an SDF are used as they are. At most {MOST_MOLECULES} molecules are used."
-    files = uploads("SDF with coordinates, or SMILES", types, key="set_file", help=about)
+    files = uploads("SDF with coordinates, or SMILES", endings_of("molecules"), key="set_file", help=about)
     if not files:
         return []
     (file,) = files
     with tempfile.TemporaryDirectory() as folder:
         # The name is the visitor's: only endings that the reader knows are taken from it.
-        endings = "".join(suffix for suffix in Path(file.name).suffixes[-2:] if suffix.lower() in _ENDINGS)
-        path = Path(folder) / f"upload{endings.lower()}"
+        known = [f".{ending}" for ending in endings_of("molecules")]
+        endings = "".join(suffix for suffix in Path(file.name.lower()).suffixes[-2:] if suffix in known)
+        path = Path(folder) / f"upload{endings}"
         path.write_bytes(file.getvalue())
-        if {".sdf", ".mol"} & {suffix.lower() for suffix in path.suffixes}:
+        if is_sdf(path):
             return [encode(mol).text for mol in read_molecules(path)[:MOST_MOLECULES]]
         molecules, skipped = read_molecule_file(path, limit=MOST_MOLECULES)
     if skipped:

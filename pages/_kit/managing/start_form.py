@@ -17,6 +17,7 @@ from engine.chem.molecule_sets import load_run_set
 from engine.decode.plan import PRESETS, Plan, Sampling
 from engine.errors import DriftscopeError
 from engine.figures.words import counted
+from engine.file_forms import COMMANDS, Becomes, endings_of, forms_of, words_of
 from engine.jobs.commands import Input
 from engine.jobs.plan import sampling_name
 from engine.models.devices import spare_cores
@@ -33,7 +34,6 @@ MOST_TEXT, MOST_TYPED, MOST_PATHS, MOST_NAMED = 200, 2_000, 4_000, 5
 MOST_WORDS = 20  # typed molecules that the command names itself; more of them go with it as a file
 SHIPPED, TYPED, FILE = "Held-out", "SMILES", "A file"
 UPLOAD, HERE = "Upload", "On this machine"
-TYPES = ["smi", "smiles", "txt", "csv", "tsv", "sdf", "sd", "mol", "jsonl", "ndjson", "parquet", "pq", "gz"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,10 +249,10 @@ def _problems(lines: list[tuple[int, str]]) -> list[str]:
 
 def _file() -> Molecules:
     files = uploads(
-        "SMILES lines, CSV, TSV, SDF, JSON lines or Parquet, also as .gz",
-        TYPES,
+        "A file of molecules",
+        endings_of("molecules"),
         key="run_file",
-        help="It stays on this machine, and is deleted when the command has ended.",
+        help=f"{words_of('molecules')}. It stays on this machine, and is deleted when the command has ended.",
     )
     left, right = st.columns(2)
     column = left.text_input(
@@ -274,16 +274,15 @@ def _file() -> Molecules:
 
 def show_import(
     key: str,
-    types: Sequence[str],
-    example: str,
-    lead: str,
-    command: Sequence[str],
+    becomes: Becomes,
+    about: str,
     fields: Sequence[tuple[str, str, str, str]],
     options: Callable[[], list[str]] = list,
 ) -> None:
     """``key`` begins the names of the widgets. ``fields`` are texts: label, key, the command's option, placeholder;
     ``options`` draws more, and gives its words."""
-    st.markdown(lead)
+    st.markdown(f"Reads {words_of(becomes)}. {about}")
+    example = f"/data/**/*{forms_of(becomes)[0].endings[0]}"
     inputs: list[Input] = []
     paths: list[str] = []
     field = f"{key}_{st.session_state.setdefault(f'{key} so far', 0)}"
@@ -299,14 +298,14 @@ def show_import(
         )
         paths = [line.strip() for line in (text or "").splitlines() if line.strip()]
     else:
-        about = (
+        limits = (
             f"At most {st.get_option('server.maxUploadSize'):,} MB each, as `server.maxUploadSize` in "
             "`.streamlit/config.toml` says. Larger files can be read where they lie. An upload is deleted afterwards."
         )
-        files = uploads("Files", types, key=field, several=True, help=about)
+        files = uploads("Files", endings_of(becomes), key=field, several=True, help=limits)
         inputs = [(file.name, file.getvalue()) for file in files]
     names = [*paths, *(name for name, _ in inputs)]
-    words = [*command]
+    words = COMMANDS[becomes].split()
     for column, (label, name, option, placeholder) in zip(st.columns(2) * len(fields), fields, strict=False):
         text = column.text_input(label, key=name, bind="query-params", max_chars=MOST_TEXT, placeholder=placeholder)
         words += [f"{option}={value}"] if (value := " ".join((text or "").split())) else []

@@ -16,10 +16,11 @@ from rdkit import Chem
 from engine.chem import conformer_files
 from engine.chem.conformer_files import (
     HeavyConformer,
+    files_of,
     molecules_of,
     of_mol,
     pickled_conformers,
-    read_references,
+    read_conformers,
     under_its_key,
 )
 from engine.chem.structure_files import to_sdf
@@ -29,7 +30,7 @@ from tests.engine.chem.pickles import conformers, embedded, generations, geom, r
 
 
 def read(path: Path) -> list[HeavyConformer]:
-    return list(read_references(path)[1])
+    return list(read_conformers(*files_of(path, "references")))
 
 
 def test_an_sdf_has_a_conformer_per_record(tmp_path: Path) -> None:

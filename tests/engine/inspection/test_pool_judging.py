@@ -100,7 +100,7 @@ def test_a_stop_leaves_no_file(pool: Path, tmp_path: Path, monkeypatch: pytest.M
     ("words", "error"),
     [
         (["missing.sdf"], "'missing.sdf' cannot be read: No such file"),
-        (["report.json"], "is, or has, no file of conformers"),
+        (["report.json"], "is no file that `judge` reads. `judge` takes SDF (.sdf, .sd, .mol), Parquet"),
         (["empty.sdf"], "'empty.sdf' has no conformer that can be judged"),
         (["cut.sdf"], "The first: record 1 of cut.sdf: it is cut short"),
         (["pool.sdf", "--out", "rows.txt"], "'rows.txt' is neither CSV nor Parquet"),
