@@ -12,8 +12,10 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
+from typer.core import TyperCommand
+
 from engine.cli.main import main, root
-from engine.cli.terminal import Command
+from engine.cli.terminal import spelled_out
 
 
 class Typed(io.TextIOWrapper):
@@ -71,10 +73,10 @@ def run_json(*argv: str, stdin: bytes = b"") -> Any:
 
 def parsed(argv: Sequence[str]) -> SimpleNamespace:
     """The values of a command's parameters, which is not run."""
-    with mock.patch.object(Command, "invoke", lambda self, ctx: ctx.params):
-        group = root(argv)
-        with group.make_context("engine", list(argv)) as context:
-            return SimpleNamespace(**group.invoke(context))
+    with mock.patch.object(TyperCommand, "invoke", lambda self, ctx: ctx.params):
+        words = spelled_out(argv)
+        with root(words).make_context("engine", words) as context:
+            return SimpleNamespace(**context.command.invoke(context))
 
 
 def keys(document: Any, expected: Sequence[str]) -> bool:

@@ -91,12 +91,6 @@ def of_mol(mol: Chem.Mol, source: str, key: str = "", weight: float | None = Non
         yield HeavyConformer(smiles, conformer.GetPositions()[order], source, key, weight)
 
 
-def check_coordinates(xyz: Array) -> None:
-    check_finite(xyz)
-    if len(xyz) > 1 and not np.ptp(xyz, axis=0).any():
-        raise ConformerError("it has no coordinates: all atoms lie in one place")
-
-
 @lru_cache(4_096)
 def settled_smiles(text: str) -> str:
     """Canonical SMILES that stays as it is when it is read and written again, which RDKit's first one may not."""
@@ -136,7 +130,9 @@ def under_its_key(conformer: HeavyConformer, *, stereo: bool = True) -> HeavyCon
         order, xyz = _order_in(smiles, conformer.smiles, stereo), np.asarray(conformer.xyz, dtype=np.float64)
         if xyz.shape != (len(order), 3):
             raise ConformerError(f"coordinates have shape {xyz.shape}, its SMILES has {len(order)} atoms")
-        check_coordinates(xyz)
+        check_finite(xyz)
+        if len(xyz) > 1 and not np.ptp(xyz, axis=0).any():
+            raise ConformerError("it has no coordinates: all atoms lie in one place")
     except DriftscopeError as error:
         return omitted(conformer.source, conformer.key or conformer.smiles, error.what)
     return replace(conformer, smiles=smiles, xyz=np.ascontiguousarray(xyz[order]))

@@ -114,17 +114,15 @@ class AtomChecks:
         """By the verdict's own checks, the pairs first, the worst of them first."""
         wrong, _, errors = self.pairs.wrong(self.positions)
         wrong = wrong[np.argsort(self.pairs.apart[wrong] - np.minimum(np.abs(errors[wrong]), 1e3) / 1e4, kind="stable")]
-        return [*(self._failed_pair(pair, errors[pair]) for pair in wrong.tolist()), *self._failed_others()]
+        pairs = (self._failed_pair(pair, errors[pair]) for pair in wrong.tolist())
+        return [*pairs, *(check for check in self._others() if not self._is_met(check))]
 
     def all(self) -> Iterator[Failed]:
         """Every check as if it had failed, a pair by either bound; bonds and angles first."""
         for pair in np.argsort(self.pairs.apart, kind="stable").tolist():
             for error in (1.0, -1.0):
                 yield self._failed_pair(pair, error)
-        for index, goal in enumerate(self.goals):
-            yield Failed("double bond" if goal.is_bond else "centre", "stereo", goal.atoms, index)
-        for index, (check, atoms) in enumerate(self.planes):
-            yield Failed("ring" if check == RINGS else "plane", check, atoms, index)
+        yield from self._others()
 
     def _failed_pair(self, pair: int, error: float) -> Failed:
         kind, pairs = APART[self.pairs.apart[pair]], self.pairs
@@ -132,13 +130,16 @@ class AtomChecks:
         check = {"bond": BOND_LENGTHS, "angle": BOND_ANGLES, "other": CLASH}[kind]
         return Failed(kind, check, tuple(atom for atom in atoms if atom >= 0), pair, error < 0)
 
-    def _failed_others(self) -> Iterator[Failed]:
+    def _others(self) -> Iterator[Failed]:
         for index, goal in enumerate(self.goals):
-            if not goal.is_met(self.positions):
-                yield Failed("double bond" if goal.is_bond else "centre", "stereo", goal.atoms, index)
-        for index, plane in enumerate(self.planes):
-            for failed in wrong_planes([plane], self.positions):
-                yield Failed("ring" if failed.check == RINGS else "plane", failed.check, failed.atoms, index)
+            yield Failed("double bond" if goal.is_bond else "centre", "stereo", goal.atoms, index)
+        for index, (check, atoms) in enumerate(self.planes):
+            yield Failed("ring" if check == RINGS else "plane", check, atoms, index)
+
+    def _is_met(self, other: Failed) -> bool:
+        if other.check == "stereo":
+            return self.goals[other.index].is_met(self.positions)
+        return not any(wrong_planes([self.planes[other.index]], self.positions))
 
     # --- places in boxes ----------------------------------------------------------------------------------------------
 

@@ -156,7 +156,9 @@ def _answered(
             if group[0].problem:  # nor what it should be
                 yield PoolConformer(group[0].source, problem=group[0].problem)
                 return
-            group = [replace(group[0], problem=_why_not_finished(error, limit_s))]
+            is_late = error.why == "time"
+            problem = f"stopped after {limit_s:g} s of computing" if is_late else f"not judged: {error.what}"
+            group = [replace(group[0], problem=problem)]
     for record in group:
         yield from _answered(pool, (record,), pool.submit(_packed((record,))), limit_s)
 
@@ -164,10 +166,6 @@ def _answered(
 def _packed(records: Sequence[PoolRecord]) -> list[tuple[Any, ...]]:
     """As plain values: a closed process imports no class of ours."""
     return [tuple(getattr(record, name) for name in PoolRecord.__slots__) for record in records]
-
-
-def _why_not_finished(error: SandboxError, limit_s: float) -> str:
-    return f"stopped after {limit_s:g} s of computing" if error.why == "time" else f"not judged: {error.what}"
 
 
 # --- in the child ----------------------------------------------------------------------------------------------------
@@ -196,8 +194,9 @@ def _read(record: PoolRecord, settings: JudgeSettings | None) -> PoolConformer:
         found = omitted(record.source, "", error.what)
     if found.problem:
         return replace(nothing, problem=found.problem)
-    if not asked and (title := dict(record.written).get(TITLE, "")) and _is_graph_of(title, found.smiles):
-        asked, smiles_from = _settled(title), TITLE
+    titled = "" if asked else _settled(dict(record.written).get(TITLE, ""))
+    if titled and without_stereo(titled) == without_stereo(found.smiles):
+        asked, smiles_from = titled, TITLE
     placed, is_same = as_asked(replace(found, key=asked))
     if placed.problem:
         return replace(nothing, problem=placed.problem)
@@ -220,10 +219,6 @@ def _named(written: Iterable[tuple[str, str]]) -> tuple[str, str]:
         if where == KEY:
             return text, where
     return "", GRAPH
-
-
-def _is_graph_of(title: str, smiles: str) -> bool:
-    return bool(_settled(title)) and without_stereo(_settled(title)) == without_stereo(smiles)
 
 
 @lru_cache(4_096)

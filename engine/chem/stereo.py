@@ -80,7 +80,9 @@ class StereoGoal:
         """Of a double bond the cosine of its torsion, of a centre its volume, positive where it is as asked for, by
         the points of the spanning atoms: [symmetries, atoms, 3] to [symmetries]. Zero where a centre with four
         neighbours lies outside of them: it has no hand then, and RDKit may take it for mirrored."""
-        value = self.sign * (_torsion_cosine(points) if self.is_bond else _volume(points))
+        if self.is_bond:
+            return self.sign * _torsion_cosine(points)
+        value = self.sign * spanned_volume(unit_vectors(points[:, 1:] - points[:, :1]))
         if len(self.spanned_by) == 5:
             value = np.where((value > 0) & (self.least_corner(points) < 0), 0.0, value)
         return np.asarray(value)
@@ -188,13 +190,8 @@ def _torsion_cosine(points: Array) -> Array:
     return np.asarray((left * right).sum(axis=-1))
 
 
-def _volume(points: Array) -> Array:
-    """That the unit vectors from the first point to three or four others span, positive counter-clockwise."""
-    return spanned_volume(unit_vectors(points[:, 1:] - points[:, :1]))
-
-
 def spanned_volume(arms: Array) -> Array:
-    """Of three or four unit vectors: [any, arms, 3]."""
+    """Of three or four unit vectors [any, arms, 3], positive counter-clockwise."""
     if arms.shape[1] == 4:
         return np.asarray(np.linalg.det(arms[:, :3] - arms[:, 3:]) / 4)
     return np.asarray(np.linalg.det(arms))

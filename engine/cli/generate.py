@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -34,14 +34,16 @@ from engine.store.schema import RUN
 from engine.user_files import writing
 
 if TYPE_CHECKING:
+    from engine.decode.generation import Generation
     from engine.decode.log_recorder import LogFile
     from engine.decode.plan import Plan as DecodePlan
     from engine.decode.steps import StepObserver
     from engine.jobs.cluster import TaskRun
-    from engine.jobs.plan import ModelChoice
+    from engine.jobs.plan import ModelChoice, RunPlan
     from engine.jobs.run import Run
     from engine.store.entries import Entry
     from engine.store.references import ReferenceSet
+    from engine.store.store import Store
 
 app = cli.new_app()
 DESCRIPTORS_HELP = "of bare heteroatoms: [O], or [OH] with-hydrogens (default: the LP's own, else the model's)"
@@ -74,6 +76,11 @@ class Model:
         choice = ModelChoice(**cli.given(ModelChoice, self) | {"alias": model or "", "folder": folder})
         entry = choice.entry()
         return entry, choice if folder else replace(choice, alias=entry.alias, step=entry.step)
+
+    def each(self, models: Sequence[str | None]) -> list[tuple[ModelEntry, ModelChoice]]:
+        if self.step and len(models) > 1:
+            raise DriftscopeError("--step with several models is ambiguous", "Give each as ALIAS:STEP")
+        return list(map(self.chosen, models))
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +174,11 @@ class Profiling:
             output=Path(self.profile_output) if self.profile_output else None,
         )
 
+    def of_run(self, io: cli.Io, state: Run | TaskRun) -> AbstractContextManager[StepObserver | None]:
+        row, plan = state.staging.sheet["row"], state.plan.plan
+        label = state.plan.label or f"{row['model_alias']}:{row['model_step']}, {plan.lp}"
+        return self.recording(io, plan.backend, (label, "run --profile", state.staging.id))
+
 
 def count_or_ids(text: str) -> Any:
     """``4`` -> 4; ``17,24`` or ``17,`` -> ids."""
@@ -229,13 +241,11 @@ def generate(
     profiled.check(io, profile_run)
     molecules, skipped = read_molecules(io, smiles or [], file)
     # Imported here: torch takes seconds.
-    from engine.chem.structure_files import to_sdf
-    from engine.decode.generation import Generation, backend_for, conformers_of, document, names_of
+    from engine.decode.generation import Generation, backend_for, document, names_of
     from engine.models.devices import set_threads
     from engine.models.loading import load_model
     from engine.profile.steps import aligned_samples
 
-    path = Path(sdf) if sdf else None
     set_threads(of_model.threads)
     loaded = load_model(entry, choice.device, choice.dtype, choice.attention)
     plan = replace(plan, backend=backend_for(loaded, plan.backend))
@@ -255,33 +265,44 @@ def generate(
                 say(f"{done}/{of} molecules, {tokens:,} tokens", work=done / of)
         except KeyboardInterrupt:  # finished samples are kept
             stopped = True
-    if path is not None:
-        mols = conformers_of(generation, reader)
-        with writing(path) as sdf_file:
-            sdf_file.write(to_sdf(mols).encode())
-        unread = generation.conformers - len(mols)
-        failed = f", {unread} cannot be read, by the {reader} reader" if unread else ""
-        cli.note(f"{path}: {len(mols)} conformers{failed}")
+    if sdf:
+        _write_conformers(generation, Path(sdf), reader)
     written = document(generation) | {"skipped": skipped}
     if io.is_json:
         io.show(written)
     else:
-        for sample in generation.in_order():
-            stop = "" if sample.stop_reason == "end" else f" (stopped: {sample.stop_reason})"
-            best = [word for word in ("clean", "decodes", "passed") if getattr(sample.check, word)][:1]
-            cli.write(f"{sample.smiles} {', '.join([*best, *sample.check.issues])}{stop}\n{sample.text}")
-        judged = [sample.check for sample in generation.samples]
-        sums = [f"{sum(getattr(check, word) for check in judged)} {word}" for word in ("passed", "decodes", "clean")]
-        setting = [f"{name} {written[name]}" for name in ("model", "lp", "backend", "device", "threads")]
-        spent = (
-            f"{written['tokens']:,} tokens ({written['forced_tokens']:,} forced) in {fixed(written['decode_s'], 2)} s"
-        )
-        cli.note(f"of {len(judged)}: {', '.join(sums)}; {spent}; {', '.join(setting)}")
+        _show_samples(generation, written)
     for text in generation.counters.notes:
         cli.note(text)
     if stopped:
         raise KeyboardInterrupt
     return 0
+
+
+def _write_conformers(generation: Generation, path: Path, reader: ReaderName) -> None:
+    from engine.chem.structure_files import to_sdf
+    from engine.decode.generation import conformers_of
+
+    mols = conformers_of(generation, reader)
+    with writing(path) as file:
+        file.write(to_sdf(mols).encode())
+    unread = generation.conformers - len(mols)
+    failed = f", {unread} cannot be read, by the {reader} reader" if unread else ""
+    cli.note(f"{path}: {len(mols)} conformers{failed}")
+
+
+def _show_samples(generation: Generation, written: dict[str, Any]) -> None:
+    """Each text below the best that its check says of it; what they took, on standard error."""
+    for sample in generation.in_order():
+        stop = "" if sample.stop_reason == "end" else f" (stopped: {sample.stop_reason})"
+        best = [word for word in ("clean", "decodes", "passed") if getattr(sample.check, word)][:1]
+        cli.write(f"{sample.smiles} {', '.join([*best, *sample.check.issues])}{stop}\n{sample.text}")
+    checks = [sample.check for sample in generation.samples]
+    sums = [f"{sum(getattr(check, word) for check in checks)} {word}" for word in ("passed", "decodes", "clean")]
+    setting = [f"{name} {written[name]}" for name in ("model", "lp", "backend", "device", "threads")]
+    tokens = f"{written['tokens']:,} tokens ({written['forced_tokens']:,} forced)"
+    spent = f"{tokens} in {fixed(written['decode_s'], 2)} s"
+    cli.note(f"of {len(checks)}: {', '.join(sums)}; {spent}; {', '.join(setting)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,6 +318,20 @@ class Cluster:
     count: int | None = cli.option(None, "default: one per GPU, or one per machine", "--actors", of=cli.most(10_000))
     address: str | None = cli.option(None, "of the Ray cluster (default: RAY_ADDRESS, or this machine)")
     gpus: int | None = cli.option(None, "or per actor (default: one, if any)", "--gpus-per-task", of=cli.most(64, 0))
+
+    def check(self, report: str | None, progress: str | None, profile: bool, log_logits: Any) -> None:
+        """An error for what a run that is written elsewhere, or not waited for, has not."""
+        cli.only_with("a run that is not submitted", not self.submit, json_report=report, progress=progress)
+        is_here = not self.submit and self.engine == "here"
+        cli.only_with("a run of this process", is_here, log_logits=log_logits, profile=profile)
+
+    def submitted(self, tasks: Iterable[TaskRun]) -> list[TaskRun]:
+        """All are submitted before any is waited for."""
+        logs, submitted = Path(self.logs).absolute() if self.logs else None, []
+        for task in tasks:
+            task.submit(logs)
+            submitted.append(task)
+        return submitted
 
     @contextmanager
     def elsewhere(self, model: Model) -> Iterator[Any]:
@@ -330,6 +365,14 @@ class Molecules:
     references: str | None = cli.option(None, "those of a set (see `references`); --rmsd is to its conformers")
     per_reference: int | None = cli.option(None, "N samples per conformer of --references", of=cli.most(1_000))
 
+    def reference_set(self, store: Store, generations: int) -> ReferenceSet | None:
+        """The set that is named. ``generations``: samples of each molecule, where they are not per conformer of it."""
+        from engine.store.references import reference_set
+
+        per_reference = self.references and generations == 1
+        cli.only_with("--references, in place of --n", per_reference, per_reference=self.per_reference)
+        return None if self.references is None else reference_set(store, self.references)
+
     def read(self, io: cli.Io, references: ReferenceSet | None) -> Sequence[Molecule]:
         """Of ``references`` each once, or under --per-reference so many times its conformers in the set."""
         from engine.chem.molecule_sets import load_run_set
@@ -358,6 +401,23 @@ class RunOptions:
     resume: str | None = cli.option(None, "resume a stopped run (see `runs --unfinished`)", metavar="RUN")
     json_report: str | None = cli.option(None, "also write the run as a report file, plain or .gz", metavar="FILE")
 
+    def plans(
+        self,
+        models: Sequence[tuple[ModelEntry, ModelChoice]],
+        plan: Plan,
+        lps: Sequence[str],
+        references: ReferenceSet | None,
+    ) -> list[RunPlan]:
+        """Of each pair of model and LP, those of one model next to each other."""
+        from engine.jobs.plan import RunPlan
+
+        if plan.bins and self.json_report:
+            raise DriftscopeError("the report format does not say what a bin is", "Use `export --as`")
+        values = cli.given(RunPlan, self) | {"closing": not self.no_closing, "source": cli.typed_command("run")}
+        if references is not None and self.rmsd:
+            values["rmsd_references"] = references.name
+        return [RunPlan(choice, plan.of(entry.numbers, lp), **values) for entry, choice in models for lp in lps]
+
 
 @cli.command(app, "run", rules=True)
 def run(
@@ -378,37 +438,21 @@ def run(
 
     Each model writes the molecules under each LP. Every pair of model and LP becomes a run of the store.
     """
-    from engine.jobs.plan import RunPlan
     from engine.models.devices import set_threads
-    from engine.store.references import reference_set
 
     models: Sequence[str | None] = model or [None]
     lps = [*(lp or []), *([NO_LP] if no_logit_processor else [])] or [DEFAULT_LP]
-    per_reference = molecules.references and of_plan.generations == 1
-    cli.only_with("--references, in place of --n", per_reference, per_reference=molecules.per_reference)
-    report = of_run.json_report
-    cli.only_with("a run that is not submitted", not cluster.submit, json_report=report, progress=progress.progress)
-    is_here = not cluster.submit and cluster.engine == "here"
-    cli.only_with("a run of this process", is_here, log_logits=logged.log_logits, profile=profiled.profile)
-    profiled.check(io)
     parts = 1 if of_run.resume else len(models) * len(lps)
-    cli.only_with("one run, not several", parts == 1, json_report=report, profile_output=profiled.profile_output)
-    if of_model.step and len(models) > 1:
-        raise DriftscopeError("--step with several models is ambiguous", "Give each as ALIAS:STEP")
-    if of_plan.bins and report:
-        raise DriftscopeError("the report format does not say what a bin is", "Use `export --as`")
-    to = io.opened()
-    more = cli.given(RunPlan, of_run) | {"closing": not of_run.no_closing, "source": cli.typed_command("run")}
-
-    plans: list[RunPlan] = []
+    cluster.check(of_run.json_report, progress.progress, profiled.profile, logged.log_logits)
+    profiled.check(io)
+    one_file = {"json_report": of_run.json_report, "profile_output": profiled.profile_output}
+    cli.only_with("one run, not several", parts == 1, **one_file)
+    store = io.opened()
     listed: Sequence[Molecule] = ()
+    plans: list[RunPlan] = []
     if not of_run.resume:
-        chosen = list(map(of_model.chosen, models))
-        references = None if molecules.references is None else reference_set(to, molecules.references)
-        rmsd: dict[str, Any] = {"rmsd_references": references.name} if references and of_run.rmsd else {}
-        plans = [
-            RunPlan(choice, of_plan.of(entry.numbers, name), **more, **rmsd) for entry, choice in chosen for name in lps
-        ]
+        references = molecules.reference_set(store, of_plan.generations)
+        plans = of_run.plans(of_model.each(models), of_plan, lps, references)
         listed = molecules.read(io, references)
     from engine.jobs.cluster import begun, resumed  # torch: seconds, so after all that may be refused
 
@@ -419,43 +463,30 @@ def run(
     ):
         if not elsewhere:
             set_threads(of_model.threads)
-        states: Iterator[Any] = begun(to.home, elsewhere, listed, plans)  # each as it is asked for
+        states: Iterable[Any] = begun(store.home, elsewhere, listed, plans)  # each as it is asked for
         if of_run.resume:
-            states = iter([resumed(to.home, elsewhere, of_run.resume, of_model.device)])
-        tasks, logs = [], Path(cluster.logs).absolute() if cluster.logs else None
-        for task in states if cluster.submit else ():  # all are submitted before any is waited for
-            task.submit(logs)
-            tasks.append(task)
-        if tasks and not cluster.wait and cluster.submit != "debug":
-            return io.show(
-                [
-                    {
-                        "run_id": task.staging.id,
-                        "molecules": len(task.molecules),
-                        "samples": task.samples,
-                        "jobs": task.ids,
-                        "cancel": task.cancel,
-                        "logs": str(task.logs),
-                    }
-                    for task in tasks
-                ]
-            )
+            states = [resumed(store.home, elsewhere, of_run.resume, of_model.device)]
+        if cluster.submit:
+            states = cluster.submitted(states)
+            if not cluster.wait and cluster.submit != "debug":
+                return io.show(list(map(_submitted_row, states)))
         entries = []
-        for number, written in enumerate(tasks or states):
-            row, plan = written.staging.sheet["row"], written.plan.plan
+        for number, written in enumerate(states):
             written.part, written.parts = number, parts
-            label = written.plan.label or f"{row['model_alias']}:{row['model_step']}, {plan.lp}"
-            with profiled.recording(io, plan.backend, (label, "run --profile", written.staging.id)) as watch:
+            with profiled.of_run(io, written) as watch:
                 if elsewhere is None:
-                    written.watch = watch
-                    if log is not None:
-                        written.tap = log.tap(written.loaded, plan.sampling, plan.seed, written.staging.id)
+                    written.observe(watch, log)
                 entries.append(_write(written, say, is_quiet=io.is_json))
-    if report:
+    if of_run.json_report:
         from engine.store.reports.exporting import export_report
 
-        export_report(entries[0], Path(report))
+        export_report(entries[0], Path(of_run.json_report))
     return show_entries(io, RUN, entries)
+
+
+def _submitted_row(task: TaskRun) -> dict[str, Any]:
+    row = {"run_id": task.staging.id, "molecules": len(task.molecules), "samples": task.samples}
+    return row | {"jobs": task.ids, "cancel": task.cancel, "logs": str(task.logs)}
 
 
 def _write(state: Run | TaskRun, say: cli.Say, *, is_quiet: bool) -> Entry:

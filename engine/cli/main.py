@@ -16,7 +16,7 @@ import typer
 from typer.main import get_command
 
 from engine import __version__
-from engine.cli.terminal import new_app
+from engine.cli.terminal import new_app, spelled_out
 from engine.errors import DEBUG, UNFORESEEN, DriftscopeError, one_line, shown
 from engine.figures.words import shortened
 from engine.processes import raise_open_files
@@ -85,7 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     _open_streams(is_process=argv is None)
     keep_private()
     raise_open_files()
-    words = list(sys.argv[1:] if argv is None else argv)
+    words = spelled_out(sys.argv[1:] if argv is None else argv)
     status, program = 2, "driftscope"
     try:
         try:

@@ -12,21 +12,10 @@ from engine.cli.text import BINS, Bins
 from engine.models.registry import TAGS, load_registry
 
 app = cli.new_app()
-LIST = "list"
 COLUMNS = "alias step tokenizer family backend vocab_size parameters size_mb numbers fits card notes"
 
 
-class ModelsGroup(cli.Group):
-    """``models MODEL`` is ``models list MODEL``."""
-
-    def parse_args(self: Any, ctx: Any, args: list[str]) -> list[str]:
-        first = next((word for word in args if not word.startswith("-")), None)
-        is_model = first is not None and first not in self.commands
-        return super().parse_args(ctx, [LIST, *args] if is_model else args)
-
-
 models_app = cli.new_app("models", "registered checkpoints: list, add, remove; `models MODEL` shows one")
-models_app.info.cls = ModelsGroup
 app.add_typer(models_app)
 
 
@@ -36,7 +25,7 @@ def models(out: cli.Output, ctx: typer.Context) -> int:
     return 0 if ctx.invoked_subcommand is not None else _show(out, None)
 
 
-@cli.command(models_app, LIST)
+@cli.command(models_app, "list")
 def list_models(out: cli.Output, model: str | None = cli.words(None, "MODEL", "ALIAS or ALIAS:STEP (all)")) -> int:
     """the registered models
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 import typer
+from typer.core import TyperCommand
 
 from engine.cli import terminal as cli
 from engine.cli.entries import logs_app, traces_app
@@ -64,7 +65,7 @@ def write_answer(store: Store, key: str, ids: Sequence[str], options: dict[str, 
     return 0
 
 
-class Asking(cli.Command):
+class Asking(TyperCommand):
     """The options of ``ask QUESTION`` are the question's own."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

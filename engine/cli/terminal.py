@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import io
 import itertools
 import json
 import os
@@ -12,15 +11,13 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, fields, is_dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 import typer
-from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from engine.errors import DriftscopeError, FileError, one_line, shown, visible
 from engine.figures.text_tables import text_lines
@@ -36,67 +33,46 @@ if TYPE_CHECKING:
 
 MOST_TEXT_BYTES = 1024 * 1024  # its tokens take 300 times as much memory
 MOST_SEED = 2**63 - 1
-FILE_OR_PAIR = "FILE or WIDTH RANGE"
 
 
 # --- commands ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Late:
-    """Typer's conversion, where there is one to make: pydantic, which makes it, takes 0.2 s to import."""
-
-    native: Callable[[], Any]
-
-    def coerce(self, given: Any, *, param: Any, ctx: Any) -> Any:
-        of, words = param.type_descriptor, given if isinstance(given, list | tuple) else [given]
-        is_text = of.annotation in (str, list[str]) and of.parameter_info.parser is None
-        if is_text or not any(isinstance(word, str) for word in words):  # a default
-            return list(given) if isinstance(given, tuple) else given
-        return self.native().coerce(given, param=param, ctx=ctx)
+SPREAD = {("drift", "--smiles"), ("export", "--as")}
+"""Commands and their options that take all values behind them."""
+MODEL_COMMANDS = ("list", "add", "rm")
 
 
-class Words:
-    """What scripts rely on, in front of typer's parser: ``--smiles A B`` (metavar ``A...``) is ``--smiles A --smiles
-    B``, ``--rmsd`` alone (metavar ``[K=10]``) is ``--rmsd=10``, and ``--bins FILE`` is a pair whose second is empty."""
-
-    def parse_args(self: Any, ctx: Any, args: list[str]) -> list[str]:
-        metavars: dict[str, str] = {}
-        for param in self.get_params(ctx):
-            param.get_runtime_param = partial(Late, param.get_runtime_param)
-            metavars |= dict.fromkeys(param.opts if isinstance(param, TyperOption) else (), param.metavar or "")
-        spread, rest = list[str](), _with_pairs(args, metavars)
-        while rest and rest[0] != "--":
-            word = rest.pop(0)
-            metavar = metavars.get(word, "")
-            values = list(itertools.takewhile(lambda value: value[:1] != "-" or value == "-", rest))
-            if metavar.startswith("[") and not values:
-                word = f"{word}={metavar.strip('[]').partition('=')[2]}"
-            elif metavar.endswith("...") and values:
-                spread += [part for value in values[:-1] for part in (word, value)]
-                del rest[: len(values) - 1]
-            spread.append(word)
-        return super().parse_args(ctx, [*spread, *rest])  # type: ignore[misc,no-any-return]
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        with contextlib.redirect_stdout(io.StringIO()) as text:  # rich's own writing ends badly at `| head`
-            super().format_help(ctx, formatter)  # type: ignore[misc]
-        formatter.write(text.getvalue())
-
-
-def _with_pairs(args: Sequence[str], metavars: Mapping[str, str]) -> list[str]:
-    """``--bins FILE``, ``--bins=FILE`` and ``--bins='0.05 9'`` as an option of two values, of a file an empty one."""
-    spread, rest = list[str](), list(args)
+def spelled_out(words: Sequence[str]) -> list[str]:
+    """What scripts rely on, as typer reads it: ``drift --smiles A B`` is ``--smiles A --smiles B``, ``--rmsd`` alone is
+    ``--rmsd=10``, ``--bins FILE`` is a pair whose second is empty, and ``models MODEL`` is ``models list MODEL``."""
+    spelled, rest = list(words[:1]), list(words[1:])
+    if spelled == ["models"] and next((word for word in rest if word[:1] != "-"), "list") not in MODEL_COMMANDS:
+        spelled.append("list")
     while rest and rest[0] != "--":
-        name, is_joined, joined = rest.pop(0).partition("=")
-        if metavars.get(name) != FILE_OR_PAIR:
-            spread.append(f"{name}{is_joined}{joined}")
-            continue
-        values = joined.split(" ") if is_joined and _is_number(joined.partition(" ")[0]) else [joined]
-        if not is_joined:
-            values = [rest.pop(0) for _ in range(2 if rest and _is_number(rest[0]) else 1) if rest]
-        spread += [name, *values, *([""] if len(values) == 1 else [])]
-    return [*spread, *rest]
+        word = rest.pop(0)
+        values = list(itertools.takewhile(lambda value: value[:1] != "-" or value == "-", rest))
+        name, _, joined = word.partition("=")
+        if name == "--bins":
+            spelled += [name, *_pair(joined, rest)]
+        elif word == "--rmsd" and not values:
+            spelled.append("--rmsd=10")
+        elif (words[0], word) in SPREAD and values:
+            spelled += [part for value in values for part in (word, value)]
+            del rest[: len(values)]
+        else:
+            spelled.append(word)
+    return [*spelled, *rest]
+
+
+def _pair(joined: str, rest: list[str]) -> list[str]:
+    """``FILE`` and an empty one, or ``0.05 9``: behind ``=``, else taken from the words behind it."""
+    if joined:
+        pair = joined.split(" ") if _is_number(joined.partition(" ")[0]) else [joined]
+    else:
+        pair = rest[: 2 if rest and _is_number(rest[0]) else 1]
+        del rest[: len(pair)]
+    return [*pair, ""] if len(pair) == 1 else pair
 
 
 def _is_number(text: str) -> bool:
@@ -105,12 +81,6 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-class Group(Words, TyperGroup): ...
-
-
-class Command(Words, TyperCommand): ...
 
 
 def flat(work: Callable[..., int | None]) -> Callable[..., int | None]:
@@ -147,14 +117,14 @@ def command(app: typer.Typer, name: str, *, rules: bool = False) -> Callable[[Ca
     ``rules``: it says of texts whether they passed, decode and are clean, and its help what that means.
     """
 
-    register = app.command(name, cls=Command, epilog=RULES_HELP if rules else None)
+    register = app.command(name, epilog=RULES_HELP if rules else None)
     return lambda work: register(flat(work))
 
 
 def new_app(name: str = "", about: str = "") -> typer.Typer:
     both = {"help_option_names": ["-h", "--help"]}
     how: Any = {"add_completion": False, "rich_markup_mode": "markdown"}
-    return typer.Typer(name=name or None, help=about, cls=Group, context_settings=both, **how)
+    return typer.Typer(name=name or None, help=about, context_settings=both, **how)
 
 
 def option(default: Any, about: str = "", *names: str, of: Any = None, metavar: str | None = None) -> Any:

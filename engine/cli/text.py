@@ -21,7 +21,7 @@ TOKENIZER = cli.option(..., "qwen3, llama3 or a tokenizer folder", metavar="T")
 PLACEHOLDER = cli.option(DEFAULT_PLACEHOLDER, "bins have one of their own", metavar="P")
 DECIMALS = cli.option(4, "1 drops trailing zeros, 0 a trailing point too")
 BINS_HELP = "numbers of bins: of a JSON FILE, or in brackets of WIDTH angstrom from -RANGE to RANGE, such as 0.042 21"
-BINS = cli.option(None, BINS_HELP, metavar=cli.FILE_OR_PAIR)
+BINS = cli.option(None, BINS_HELP, metavar="FILE or WIDTH RANGE")
 Bins = tuple[str, str] | None
 READER = cli.option("strict", READER_HELP)
 

@@ -41,15 +41,27 @@ def against(
     if first is None or second is None:
         missing = [side for side, value in (("control", first), ("test", second)) if value is None]
         return {"reason": f"Not known of the {' and the '.join(missing)}."}
+    if (not_compared := _not_compared(measure, control, test)) is not None:
+        return not_compared
+    ratio = quotient(second, first)
+    if not measure.sample:
+        return {"ratio": ratio, "mark": "unknown", "reason": "Counted once per run, so there is no interval."}
+    return _worth(measure, ratio, paired)
+
+
+def _not_compared(measure: Measure, control: Entry, test: Entry) -> dict[str, Any] | None:
+    """Why runs that have both figures are not compared by them; None where they are."""
     if measure.name in TOTALS and control.row.get("samples") != test.row.get("samples"):
         return {"reason": "Another number of samples: only figures per sample compare."}
     if measure.is_time and (is_profiled(control) or is_profiled(test)):
         return {"mark": "unknown", "reason": "One of the runs was profiled, which slows it: not compared."}
     if measure.name == "drift_abs_mean" and not (has_template(control) and has_template(test)):
         return {"reason": "Drift of text that no template wrote is hypothetical: it is not compared."}
-    ratio = quotient(second, first)
-    if not measure.sample:
-        return {"ratio": ratio, "mark": "unknown", "reason": "Counted once per run, so there is no interval."}
+    return None
+
+
+def _worth(measure: Measure, ratio: float | None, paired: PairedRuns) -> dict[str, Any]:
+    """Of the ratio of the runs as wholes, or over the molecules that both have: its mark, and both over pairs."""
     compared = paired.measure(measure.name)
     if measure.is_time and compared.ratio is not None and paired.is_paired:
         ratio = compared.ratio.value  # over the molecules that both have

@@ -154,10 +154,8 @@ def evaluate_run(
     """A stopped call resumes where it was: matrices that are there are not made again."""
     request = request or EvaluationRequest()
     entry = store.entry(run_id)
-    if not has_samples(entry):
-        raise without_samples(entry, "evaluate")
-    smiles = samples_of(store, entry).smiles.to_pylist()
-    if not smiles:  # left out, since they are damaged
+    smiles = samples_of(store, entry).smiles.to_pylist() if has_samples(entry) else []  # without damaged ones
+    if not smiles:
         raise without_samples(entry, "evaluate")
     molecules = molecules_of({*smiles})
     sides = [Side(), Side()] if request.baseline else [Side()]
@@ -185,9 +183,7 @@ def evaluate_run(
         )
     clustered = sides[1] if request.baseline else None
     judged = len(run.molecules)
-    rest = 0 if request.references is None else request.references.molecule_count - judged
-    # A pickle has no place for a molecule of which nothing was generated.
-    missing = rest if CONFORMERS.name in entry.sheet["tables"] else 0
+    missing, not_asked = _without_samples(entry, request.references, judged)
     each = _asked_of(store, entry)
     names = tuple(np.array([s for s in molecules if s not in set(without)], dtype=object)[kept])
     return Evaluation(
@@ -197,7 +193,7 @@ def evaluate_run(
         conformers=sum(each.values()),
         references=references,
         without_references=len(molecules) - judged,
-        not_asked=rest - missing,
+        not_asked=not_asked,
         smiles=names,
         run=run,
         figures=over_molecules([*run.molecules, *[None] * missing], request.rule),
@@ -205,6 +201,13 @@ def evaluate_run(
         baseline=None if clustered is None else _baseline_of(clustered, run, request),
         matrices=(*_named(names, of_run, each), *[MoleculeMatrix("", np.empty((1, 0)))] * missing),
     )
+
+
+def _without_samples(entry: Entry, references: ReferenceSet | None, judged: int) -> tuple[int, int]:
+    """Molecules of the set of which nothing was generated, and that were never asked for. A pickle has no place for
+    either: there they count as the former."""
+    rest = 0 if references is None else references.molecule_count - judged
+    return (rest, 0) if CONFORMERS.name in entry.sheet["tables"] else (0, rest)
 
 
 def _named(

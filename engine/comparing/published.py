@@ -69,13 +69,9 @@ def _parsed(document: Mapping[str, Any]) -> tuple[Published, ...]:
     return figures
 
 
-def differences(published: Published, setting: EvaluationSetting, convention: str) -> list[str]:
+def differences(published: Published, setting: EvaluationSetting, convention: str) -> Iterator[str]:
     """In words, each thing in which a run's figures by a convention are not what the published one is; none: they may
     stand next to each other."""
-    return list(_differences(published, setting, convention))
-
-
-def _differences(published: Published, setting: EvaluationSetting, convention: str) -> Iterator[str]:
     yield from _differences_of_set(published, setting)
     least, most = setting.samples_per_reference
     if least < PER_REFERENCE:
@@ -117,4 +113,4 @@ def shown_next_to(setting: EvaluationSetting) -> Iterator[tuple[Published, list[
     """Each published figure, with what keeps it from standing next to a run that is evaluated in this setting by all
     conventions."""
     for published in load_published():
-        yield published, differences(published, setting, published.convention)
+        yield published, list(differences(published, setting, published.convention))

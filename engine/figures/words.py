@@ -211,6 +211,11 @@ def _float(match: re.Match[str]) -> str:
     return f"{match[1].lower()}float"
 
 
+def quoted(text: str) -> str:
+    """Between backticks, so that a page can show what a model wrote as it is."""
+    return f"`{text.replace('`', 'ʼ')}`"
+
+
 def listed(parts: Sequence[str], word: str = "and") -> str:
     """``a, b and c``"""
     return f" {word} ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)

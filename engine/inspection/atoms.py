@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Any, Literal
 
 from engine.chem.enriched import numbers_taken, why_not_taken
-from engine.figures.words import capitalised, fixed, listed, percent
+from engine.figures.words import capitalised, fixed, listed, percent, quoted
 from engine.inspection.faults import faults, wrong_places
 from engine.inspection.runs import number_format
 from engine.inspection.sample import BlockEstimate, Inspected
@@ -456,10 +456,6 @@ def _between(columns: tuple[int, ...], tokens: Sequence[AlignedToken], steps: Ma
 
 def _is_name(piece: str) -> bool:
     return bool(re.search("[A-Za-z]", piece)) and not re.search("[<>]|CONFORMER", piece)
-
-
-def quoted(text: str) -> str:
-    return f"`{text.replace('`', 'ʼ')}`"
 
 
 def angstrom(value: float) -> str:

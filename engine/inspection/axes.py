@@ -49,34 +49,23 @@ def axis_drifts(store: Store, run: RunFacts) -> pa.Table:
         return pa.table({name: np.zeros(0, np.int64) for name in ("sample_id", *AXES)})
     digits = "123456789" if tokenizer.name in BUILT_IN else ""
     rows = store.table(_BLOCKS, {"run": run.run_id, "digits": digits})
-    (molecule, smiles), (content, contents) = (_coded(rows[name]) for name in ("smiles", "content"))
     zeros, form = str.maketrans(digits, "0" * len(digits)), number_format(run)
-    read = [
-        text[1:] if text.startswith("=") else form.comma.join(read_block(text, form=form).numbers).translate(zeros)
-        for text in contents
-    ]
-    numbers, code = np.unique(np.array(read, dtype=object), return_inverse=True)  # some differed by their junk
-    content = code[content]
-    of_molecule = list(map(_descriptors, smiles))
-    width = max(map(len, of_molecule), default=0) + 1
-    atom = np.clip(rows["atom"].to_numpy(), -1, width - 1)  # -1: the column in which no molecule has an atom
-    sites, site = np.unique(molecule * width + atom % width, return_inverse=True)
-    atoms = ((of_molecule[at // width], at % width) for at in sites.tolist())
-    named = [descriptors[n] if n < len(descriptors) else ORDINARY for descriptors, n in atoms]
-    before, kind = np.unique(np.array(named, dtype=object), return_inverse=True)
-    site = kind[site]
-    size = max(len(numbers), 1)
-    pairs, pair = np.unique(site * size + content, return_inverse=True)  # each pair is counted once
-    needed = axis_tokens([(before[at // size], numbers[at % size]) for at in pairs.tolist()], tokenizer, form)
-    free = axis_tokens([(descriptor, placeholder_of(run)) for descriptor in before], tokenizer, form)
-    drift = free[site] - needed[pair]
+    numbers = {}
+    for text in rows["content"].unique().to_pylist():
+        is_exact, as_read = text.startswith("="), form.comma.join(read_block(text, form=form).numbers)
+        numbers[text] = text[1:] if is_exact else as_read.translate(zeros)
+    descriptors = {smiles: _descriptors(smiles) for smiles in rows["smiles"].unique().to_pylist()}
+
+    def block_of(smiles: str, atom: int, content: str) -> tuple[str, str]:
+        """Descriptor and content."""
+        of_molecule = descriptors[smiles]
+        return of_molecule[atom] if 0 <= atom < len(of_molecule) else ORDINARY, numbers[content]
+
+    blocks = list(map(block_of, *(rows[name].to_pylist() for name in ("smiles", "atom", "content"))))
+    place = {block: n for n, block in enumerate(dict.fromkeys(blocks))}  # each is counted once
+    free = axis_tokens([(descriptor, placeholder_of(run)) for descriptor, _ in place], tokenizer, form)
+    drift = (free - axis_tokens(list(place), tokenizer, form))[[place[block] for block in blocks]]
     return pa.table({"sample_id": rows["sample_id"], **{name: drift[:, n] for n, name in enumerate(AXES)}})
-
-
-def _coded(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[str]]:
-    """Each row's number among the distinct values, and these."""
-    coded = column.combine_chunks().dictionary_encode()
-    return coded.indices.to_numpy().astype(np.int64), coded.dictionary.to_pylist()
 
 
 def _descriptors(smiles: str) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ Needs no model, so old runs and imported reports are judged like any other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from statistics import fmean
@@ -52,7 +52,16 @@ class JudgedRun:
     rows: list[Row]
     columns: dict[str, Any]  # of ``runs``
     is_stored: bool
-    not_finished: tuple[str, ...]  # samples that a library could not judge, each in words
+
+    @property
+    def not_finished(self) -> list[str]:
+        """Samples that a library could not judge, each in words."""
+        return [
+            f"sample {row['sample_id']} ({row['smiles']}): {failed['detail']}"
+            for row in self.rows
+            for failed in row["failed"]
+            if failed["check"] in (TIME, CRASH)
+        ]
 
     def samples(self) -> list[Row]:
         return [{name: row[name] for name in OF_SAMPLE} for row in self.rows]
@@ -109,7 +118,7 @@ def judge_run(
     is_own = entry.files is store.home
     if is_own:
         entry = rewrite_run(entry, {SAMPLES.name: SAMPLES.rows(rows)}, columns)
-    return JudgedRun(entry, rows, columns, is_own, tuple(_not_finished(rows)))
+    return JudgedRun(entry, rows, columns, is_own)
 
 
 def _conformers_of(store: Store, entry: Entry, rows: Iterable[Row]) -> list[str]:
@@ -135,13 +144,6 @@ def _of_molecule(judged_text: str, smiles: str | None) -> list[Chem.Mol]:
             each = conformers_of_graph(f"{OPEN_TAG}{judged_text}{CLOSE_TAG}", parse_smiles(smiles or "").mol)
             return [mol for mol in each if mol is not None]
     return []
-
-
-def _not_finished(rows: Iterable[Row]) -> Iterator[str]:
-    for row in rows:
-        for failed in row["failed"]:
-            if failed["check"] in (TIME, CRASH):
-                yield f"sample {row['sample_id']} ({row['smiles']}): {failed['detail']}"
 
 
 def _nothing_to_judge(row: Row) -> MoleculeVerdict:

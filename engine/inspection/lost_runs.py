@@ -16,13 +16,12 @@ from engine.chem.other_forms import OTHER_WORDS, other_form
 from engine.errors import DriftscopeError, RunError
 from engine.inspection.lost_token import WHICH_NUMBERS, WHOLE, LostBlock, lost_of_sample, may_be_lost
 from engine.inspection.memo import computed_once
-from engine.inspection.runs import facts_of, number_format, run_tokenizer
-from engine.inspection.sample import molecule_asked
+from engine.inspection.runs import facts_of, run_tokenizer
+from engine.inspection.sample import molecule_of_answer
 from engine.store.entries import Entry, is_binned, without_samples
 from engine.store.schema import LOST, SAMPLES
 from engine.store.staging import rewrite_run
 from engine.store.store import Store
-from engine.text.generated import mode_of
 
 GROUP = 1_000
 """Samples that are stored together: so many are searched again where a search is stopped."""
@@ -98,8 +97,7 @@ def _rows(store: Store, entry: Entry, first: int, progress: Callable[[int], None
     names = {"run": entry.id, "first": first, "count": GROUP}
     for number, sample in enumerate(store.table(_GROUP, names, of=[entry.id]).to_pylist(), first + 1):
         if may_be_lost(sample):
-            is_free = not sample["token_ids"] or mode_of(run.lp_record.name) == "structure"
-            molecule, _, _ = molecule_asked(sample, run.descriptors, by_text=is_free, form=number_format(run))
+            molecule, _, _ = molecule_of_answer(run, sample)
             for mark in lost_of_sample(run, sample, molecule, tokenizer):
                 yield {"run_id": entry.id, "sample_id": sample["sample_id"], **columns_of(mark)}
         progress(number)

@@ -491,11 +491,6 @@ def _words(checks: AtomChecks, failed: Failed, names: Sequence[int], distance: f
     return f"what it makes with atoms {listed(list(map(str, others)))} {shape}"
 
 
-def first_of_each(lost: Sequence[LostBlock]) -> Mapping[int, LostBlock]:
-    """By conformer, the block that lost it."""
-    return {mark.conformer: mark for mark in reversed(lost)}
-
-
 # --- of a stored sample ---------------------------------------------------------------------------------------------
 
 

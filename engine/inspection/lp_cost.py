@@ -15,7 +15,7 @@ that leaves a right place. All is computed in logarithms, from kept steps (``cos
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -166,6 +166,106 @@ def known_cost(store: Store, entry: Entry) -> tuple[RunCost | None, str]:
     return (cost if cost.counting else None), ""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Tokens:
+    """Kept steps as arrays of [tokens], in nat: NaN where the token was not allowed."""
+
+    sample: Whole  # the place of its sample among those with kept steps
+    raw: Array  # ln p - ln q
+    tempered: Array  # the same at the sampling's temperature; the next four are parts of it
+    forced: Array
+    mask: Array
+    places: Array
+    filters: Array
+    is_forced: NDArray[np.bool_]
+    block: Whole  # -1 outside of any
+    part: Whole  # in ``PARTS``
+    segment: Whole  # blocks that were closed before it
+
+    @classmethod
+    def of(cls, steps: pa.Table, sample: Whole, *, is_shaped: bool) -> _Tokens:
+        names = ("ln_p", "ln_p_tempered", "ln_mass", "ln_q", "ln_share")
+        ln_p, ln_tempered, mask, ln_q, ln_share = (steps[name].to_numpy().astype(np.float64) for name in names)
+        tempered, places = ln_tempered - ln_q, np.nan_to_num(ln_share) * is_shaped
+        is_forced = steps["forced"].to_numpy().astype(bool)
+        parts = (np.where(is_forced, tempered, 0.0), mask, places, tempered - mask - places)
+        return cls(sample, ln_p - ln_q, tempered, *parts, is_forced, *_locate_tokens(steps["piece"], sample))
+
+    def by_sample(self, samples: int) -> dict[str, Array]:
+        names = ("raw", "tempered", "forced", "mask", "places", "filters")
+        return {name: by_code(self.sample, getattr(self, name), samples) for name in names}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Samples:
+    """Samples as arrays of [samples]: which of them count, and what is drawn again, molecules or samples of one."""
+
+    smiles: NDArray[np.object_]
+    counts: NDArray[np.bool_]
+    unit: Whole
+    draws: Bootstrap
+
+    @classmethod
+    def of(cls, rows: Sequence[Row], counts: NDArray[np.bool_]) -> _Samples:
+        smiles = np.array([str(row["smiles"]) for row in rows], dtype=object)
+        molecules, unit = np.unique(smiles.astype(str), return_inverse=True)
+        unit = unit if len(molecules) > 1 else np.arange(len(rows))
+        return cls(smiles, counts, unit, Bootstrap(int(unit.max(initial=-1)) + 1))
+
+    def summed(self, of: Whole, values: Array | None = None) -> Array:
+        """Values of these samples, or how many they are, by unit."""
+        return by_code(self.unit[of], values, self.draws.units)
+
+    def mean(self, values: Array) -> Interval | None:
+        """Over those that count."""
+        of = np.flatnonzero(self.counts)
+        return self.draws.ratio(self.summed(of, values[of]), self.summed(of))
+
+    def molecules(self, raw: Array, tempered: Array) -> Iterator[Row]:
+        """Each in the order in which they come first, its samples drawn again."""
+        few = functools.cache(Bootstrap)
+        for name in dict.fromkeys(self.smiles):
+            of = np.flatnonzero(self.smiles == name)
+            estimates = [_estimate(values[of], np.arange(len(of)), few(len(of))) for values in (raw, tempered)]
+            row = {"smiles": name, "samples": len(of), "counting": int(self.counts[of].sum())}
+            yield row | dict(zip(("raw", "tempered"), estimates, strict=True))
+
+    def each(
+        self, rows: Sequence[Row], parts: dict[str, Array], of_blocks: Iterable[tuple[tuple[int, int], float]]
+    ) -> list[Row]:
+        """``of_blocks``: log w by sample and block, -1 for what is outside of any."""
+        each = []
+        for n, row in enumerate(rows):
+            of_parts = {name: float(values[n]) for name, values in parts.items()}
+            about = {"sample_id": row["sample_id"], "smiles": self.smiles[n], "counts": bool(self.counts[n])}
+            each.append({**about, **of_parts, "guard": row["log_weight"], "blocks": {}})
+        for (n, block), log_w in of_blocks:
+            if block >= 0:
+                each[n]["blocks"][block] = log_w
+        return each
+
+    def breakdown(self, tokens: _Tokens, names: Sequence[str], code: Whole, block: Whole | None = None) -> list[Row]:
+        """Of the tokens of each code, over samples that count; per sample, or per ``block``, by the block's number."""
+        costs = []
+        for number, name in enumerate(names):
+            chosen = self.counts[tokens.sample] & (code == number)
+            if not name or not chosen.any():
+                continue
+            over = np.flatnonzero(self.counts)
+            if block is not None:
+                over = tokens.sample[chosen][np.unique(block[chosen], return_index=True)[1]]
+            per, free = self.summed(over), chosen & ~tokens.is_forced
+            whole = self.draws.ratio(self.summed(tokens.sample[chosen], tokens.tempered[chosen]), per)
+            assert whole is not None
+            if np.count_nonzero(per) < 2:  # no draw differs
+                whole = Interval(whole.value)
+            taken = {"forced": tokens.forced[chosen], "free": tokens.mask[free]}
+            taken |= {"places": tokens.places[free], "filters": tokens.filters[free]}
+            means = {kind: float(part.sum() / len(over)) for kind, part in taken.items()}
+            costs.append({"name": name, "tokens": int(chosen.sum()), **means, "whole": whole})
+        return costs
+
+
 def cost_of_steps(store: Store, run: RunFacts, steps: pa.Table) -> RunCost:
     """From rows of ``steps`` in their order; samples and blocks are the run's own."""
     samples, named = (
@@ -176,113 +276,55 @@ def cost_of_steps(store: Store, run: RunFacts, steps: pa.Table) -> RunCost:
     if strangers := [id_ for id_ in ids.tolist() if id_ not in by_id]:
         problem = f"steps are of sample {strangers[0]}, and its run has none of that number"
         raise StoreError(problem, "Run or import it again")
-    rows = [by_id[id_] for id_ in ids.tolist()]
-    ln_p, ln_tempered, at_mask, ln_q = (
-        steps[name].to_numpy().astype(np.float64) for name in ("ln_p", "ln_p_tempered", "ln_mass", "ln_q")
-    )  # ln_q is NaN where the token was not allowed
-    is_shaped = run.lp_record.asks_tokens
-    at_share = np.nan_to_num(steps["ln_share"].to_numpy().astype(np.float64)) * is_shaped
-    is_forced, at_tempered = steps["forced"].to_numpy().astype(bool), ln_tempered - ln_q
-
-    # Sums by sample.
-    guard = _guard_weights(rows, is_shaped)
-    by_token = (ln_p - ln_q, at_tempered, at_mask, at_share, np.where(is_forced, at_tempered, 0.0))
+    rows, is_guarded = [by_id[id_] for id_ in ids.tolist()], run.lp_record.is_guarded
+    guard = _guard_weights(rows, run.lp_record.asks_tokens)
     with np.errstate(invalid="ignore"):
-        raw, tempered, mask, places, forced = (by_code(sample, values, len(rows)) for values in by_token)
-        weights = np.array([raw, tempered]) + guard
-        at_filters = at_tempered - at_mask - at_share
-        is_filtered = bool((np.abs(at_filters) > ROUNDING).any())
-        parts = {"forced": forced, "free": tempered - forced, "mask": mask, "places": places}
-        parts["filters"] = tempered - mask - places
-    counts = np.array([bool(row["ended"]) for row in rows], dtype=bool) & np.isfinite(weights).all(axis=0)
-    raw, tempered = np.where(counts, weights, -np.inf)
-    parts |= {"log_w": raw, "log_w_tempered": tempered}
+        tokens = _Tokens.of(steps, sample, is_shaped=run.lp_record.asks_tokens)
+        sums = tokens.by_sample(len(rows))
+        weights = np.array([sums["raw"], sums["tempered"]]) + guard
+        parts = {"forced": sums["forced"], "free": sums["tempered"] - sums["forced"]}
+    ended = np.array([bool(row["ended"]) for row in rows], dtype=bool)
+    whole = _Samples.of(rows, ended & np.isfinite(weights).all(axis=0))
+    raw, tempered = np.where(whole.counts, weights, -np.inf)
+    parts |= {name: sums[name] for name in ("mask", "places", "filters")} | {"log_w": raw, "log_w_tempered": tempered}
 
-    # What is drawn again: molecules, or the samples of one.
-    smiles = np.array([str(row["smiles"]) for row in rows], dtype=object)
-    molecules, unit = list(dict.fromkeys(smiles)), np.unique(smiles.astype(str), return_inverse=True)[1]
-    unit = unit if len(molecules) > 1 else np.arange(len(rows))
-    draws, counting = Bootstrap(int(unit.max(initial=-1)) + 1), np.flatnonzero(counts)
-    few = functools.cache(Bootstrap)
-
-    def summed(of: Whole, values: Array | None = None) -> Array:
-        """Values of these samples, or how many they are, by unit."""
-        return by_code(unit[of], values, draws.units)
-
-    def of_molecule(name: str) -> Row:
-        members = np.flatnonzero(smiles == name)
-        alone = (np.arange(len(members)), few(len(members)))
-        return {
-            "smiles": name,
-            "samples": len(members),
-            "counting": int(counts[members].sum()),
-            "raw": _estimate(raw[members], *alone),
-            "tempered": _estimate(tempered[members], *alone),
-        }
-
-    # Where in the text: a token's block, -1 outside of any; ``key`` is its place among samples and blocks.
-    block, part, segment = _locate_tokens(steps["piece"], sample)
-    width = int(block.max(initial=0)) + 2
-    keys, key = np.unique(sample * width + block + 1, return_inverse=True)
-    of_key = [(at // width, at % width - 1) for at in keys.tolist()]
-
-    def breakdown(names: Sequence[str], code: Whole, *, per_block: bool = False) -> list[Row]:
-        """Of the tokens of each code, over samples that count; per sample, or per block."""
-        costs = []
-        for number, name in enumerate(names):
-            tokens = counts[sample] & (code == number)
-            if not name or not tokens.any():
-                continue
-            over = sample[tokens][np.unique(key[tokens], return_index=True)[1]] if per_block else counting
-            per, log_w, forced = summed(over), at_tempered[tokens], is_forced[tokens]
-            whole = draws.ratio(summed(sample[tokens], log_w), per)
-            assert whole is not None
-            taken = {"forced": log_w[forced], "free": at_mask[tokens][~forced]}
-            taken |= {"places": at_share[tokens][~forced], "filters": at_filters[tokens][~forced]}
-            means = {kind: float(part.sum() / len(over)) for kind, part in taken.items()}
-            whole = Interval(whole.value) if np.count_nonzero(per) < 2 else whole  # no draw differs
-            costs.append({"name": name, "tokens": int(tokens.sum()), **means, "whole": whole})
-        return costs
-
+    # A token's block by a number of its own: ``of_block`` has the sample and the block of each.
+    width = int(tokens.block.max(initial=0)) + 2
+    keys, block = np.unique(sample * width + tokens.block + 1, return_inverse=True)
+    of_block = [(at // width, at % width - 1) for at in keys.tolist()]
     elements = {(row["sample_id"], row["block"]): row["element"] for row in named}
-    names, code = np.unique(
-        [*(elements.get((rows[n]["sample_id"], at), "") for n, at in of_key), ""], return_inverse=True
-    )
-    blocks: list[dict[int, float]] = [{} for _ in rows]
-    for (n, at), log_w in zip(of_key, by_code(key, at_tempered, len(keys)).tolist(), strict=True):
-        if at >= 0:
-            blocks[n][at] = log_w
-    block_count = np.zeros(len(rows), dtype=np.int64)
-    np.maximum.at(block_count, sample, block + 1)
-    is_leading = (segment < block_count[sample]) & counts[sample]  # to a block; what follows the last one does not
-    slope, blocks_counted = _slope(sample[is_leading], segment[is_leading], -at_tempered[is_leading], unit, draws)
-    rmsd_ang = np.array([row["rmsd_ang"] for row in rows], dtype=np.float64)  # NaN where not known
+    names = [elements.get((rows[n]["sample_id"], at), "") for n, at in of_block]
+    kinds, kind = np.unique([*names, ""], return_inverse=True)
+    by_element = whole.breakdown(tokens, kinds.tolist(), kind[block], block)
+    log_ws = zip(of_block, by_code(block, tokens.tempered, len(keys)).tolist(), strict=True)
+    tenth = np.minimum(10 * steps["pos"].to_numpy() // np.bincount(sample)[sample], 9)
     return RunCost(
         samples=len(rows),
-        counting=len(counting),
-        is_bound=run.lp_record.is_guarded or is_filtered,
-        places_bounds=_bounds(rows, counts),
-        is_guard_known=not run.lp_record.is_guarded or bool(np.isfinite(guard).any()),
-        raw=_estimate(raw, unit, draws),
-        tempered=_estimate(tempered, unit, draws),
-        molecules=[of_molecule(name) for name in molecules],
-        tenths=breakdown(TENTHS, np.minimum(10 * steps["pos"].to_numpy() // np.bincount(sample)[sample], 9)),
-        parts=breakdown(PARTS, part),
-        elements=sorted(breakdown(names.tolist(), code[key], per_block=True), key=lambda row: row["whole"].value),
-        disagreement=Disagreement(slope, blocks_counted, *correlation_within(-tempered, rmsd_ang, smiles.tolist())),
-        each=[
-            {
-                "sample_id": row["sample_id"],
-                "smiles": str(row["smiles"]),
-                "counts": bool(counts[n]),
-                **{name: float(values[n]) for name, values in parts.items()},
-                "guard": row["log_weight"],
-                "blocks": blocks[n],
-            }
-            for n, row in enumerate(rows)
-        ],
-        **{name: draws.ratio(summed(counting, values[counting]), summed(counting)) for name, values in parts.items()},
+        counting=int(whole.counts.sum()),
+        is_bound=is_guarded or bool((np.abs(tokens.filters) > ROUNDING).any()),
+        places_bounds=_bounds(rows, whole.counts),
+        is_guard_known=not is_guarded or bool(np.isfinite(guard).any()),
+        raw=_estimate(raw, whole.unit, whole.draws),
+        tempered=_estimate(tempered, whole.unit, whole.draws),
+        molecules=list(whole.molecules(raw, tempered)),
+        tenths=whole.breakdown(tokens, TENTHS, tenth),
+        parts=whole.breakdown(tokens, PARTS, tokens.part),
+        elements=sorted(by_element, key=lambda row: row["whole"].value),
+        disagreement=_disagreement(tokens, whole, tempered, rows),
+        each=whole.each(rows, parts, log_ws),
+        **{name: whole.mean(values) for name, values in parts.items()},
     )
+
+
+def _disagreement(tokens: _Tokens, samples: _Samples, tempered: Array, rows: Sequence[Row]) -> Disagreement:
+    blocks = np.zeros(len(rows), dtype=np.int64)
+    np.maximum.at(blocks, tokens.sample, tokens.block + 1)
+    # Leading to a block; what follows the last one does not.
+    is_leading = (tokens.segment < blocks[tokens.sample]) & samples.counts[tokens.sample]
+    of_leading = (tokens.sample[is_leading], tokens.segment[is_leading], -tokens.tempered[is_leading])
+    rmsd_ang = np.array([row["rmsd_ang"] for row in rows], dtype=np.float64)  # NaN where not known
+    slope = _slope(*of_leading, samples.unit, samples.draws)
+    return Disagreement(*slope, *correlation_within(-tempered, rmsd_ang, samples.smiles.tolist()))
 
 
 def _guard_weights(rows: Sequence[Row], is_shaped: bool) -> Array:

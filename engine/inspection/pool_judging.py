@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
@@ -151,15 +151,15 @@ def write_rows(rows: Sequence[Row], path: Path) -> None:
             text = io.StringIO(newline="")
             writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
             writer.writeheader()
-            writer.writerows({**row, "issues": "", "failed": "; ".join(_failed_words(row["failed"]))} for row in rows)
+            for row in rows:
+                failed = [
+                    f"{check['check']} ({' '.join(map(str, check['atoms']))}): {check['detail']}"
+                    for check in row["failed"]
+                ]
+                writer.writerow({**row, "issues": "", "failed": "; ".join(failed)})
             file.write(text.getvalue().encode())
         else:
             _write_parquet(rows, file)
-
-
-def _failed_words(failed: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    for check in failed:
-        yield f"{check['check']} ({' '.join(map(str, check['atoms']))}): {check['detail']}"
 
 
 def _write_parquet(rows: Sequence[Row], file: Any) -> None:

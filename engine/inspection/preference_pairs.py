@@ -227,7 +227,8 @@ def _texts(
     tokenizer: TextTokenizer, sample: Row, ids: Sequence[int], preferences: Sequence[Preference]
 ) -> Iterator[dict[str, Any] | None]:
     """The three texts and their ids of each preference; None where the texts are not cut into the ids."""
-    prompt = _prompt_of(sample)
+    # What precedes the answer: of a report file's sample as the file has it.
+    prompt = str(parsed_json(sample["extra"] or "{}").get(keys.BEFORE, prompt_of(sample["smiles"])))
     answer, starts, _ = tokenizer.spans(ids)
     texts = [
         (
@@ -246,12 +247,6 @@ def _texts(
         is_same &= cut[before + rejected] == [*written, preference.rejected]
         of_ids = {"prompt_ids": written, "chosen_ids": [preference.chosen], "rejected_ids": [preference.rejected]}
         yield {"prompt": before, "chosen": chosen, "rejected": rejected} | of_ids if is_same else None
-
-
-def _prompt_of(sample: Row) -> str:
-    """What precedes the answer: of a report file's sample as the file has it."""
-    extra = parsed_json(sample["extra"] or "{}")
-    return str(extra.get(keys.BEFORE, prompt_of(sample["smiles"])))
 
 
 def _cut(tokenizer: TextTokenizer, texts: list[str]) -> dict[str, list[int]]:

@@ -127,9 +127,8 @@ def inspect_sample(store: Store, run_id: str, sample_id: int) -> Inspected:
     """The sample of a run, which is named by its id or by any part that no other run has."""
     run = run_facts(store, run_id)
     (sample,), blocks, steps, tries = _rows(store, run, sample_id)
-    is_free = not sample["token_ids"] or mode_of(run.lp_record.name) == "structure"
     form = number_format(run)
-    molecule, why_no_molecule, descriptors = molecule_asked(sample, run.descriptors, by_text=is_free, form=form)
+    molecule, why_no_molecule, descriptors = molecule_of_answer(run, sample)
     tokenizer, why_no_tokenizer = run_tokenizer(run)
     alignment, why_no_alignment = None, ""
     if tokenizer is not None and molecule.atoms:
@@ -240,6 +239,12 @@ def _in_conformers(
     found = find_blocks(text, form)
     numbers = conformer_numbers(text, found) if len(found) == len(blocks) else [1] * len(blocks)
     return tuple({**row, "conformer": number} for row, number in zip(blocks, numbers, strict=True))
+
+
+def molecule_of_answer(run: RunFacts, sample: Row) -> tuple[Molecule, str, Descriptors]:
+    """`molecule_asked`, with the descriptors of its text unless an LP put them there."""
+    is_free = not sample["token_ids"] or mode_of(run.lp_record.name) == "structure"
+    return molecule_asked(sample, run.descriptors, by_text=is_free, form=number_format(run))
 
 
 def molecule_asked(

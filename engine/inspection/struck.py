@@ -16,8 +16,8 @@ import numpy as np
 
 from engine.chem.frame import Array
 from engine.chem.stereo import stereo_goals
-from engine.inspection.bin_places import place_of
-from engine.inspection.lost_token import Splits, boxes_of, molecule_of_text, splits_of, why_none
+from engine.figures.words import quoted
+from engine.inspection.lost_token import Splits, boxes_of, molecule_of_text, place_written, splits_of, why_none
 from engine.inspection.runs import number_format
 from engine.inspection.sample import Inspected
 from engine.lp.places import TOLERANCES
@@ -30,7 +30,6 @@ MOST_NAMED = 6
 """Pieces of one token; the others are counted."""
 NO_PLACE = "no right place found for this atom"
 _NUMBER = r"-?\d+(?:\.\d*)?"
-_TRIPLE = re.compile(rf"{_NUMBER},{_NUMBER},{_NUMBER}")
 _DIGITS = re.compile(r"[\d,]*", re.ASCII)
 _BEGUN = re.compile(rf"(?:{_NUMBER},){{0,2}}(?:-?|{_NUMBER})")
 
@@ -59,7 +58,8 @@ def struck_words(
         if row.pos is not None and row.start is not None and ids:
             pieces = tuple(map(tokenizer.piece, ids))
             why = reason(molecule.smiles, alignment.text[: row.start], pieces, splits_of(tokenizer), form)
-            words[row.pos] = f"struck here: {_named(pieces)} — {why}"
+            more = [f"{len(pieces) - MOST_NAMED} more"] if len(pieces) > MOST_NAMED else []
+            words[row.pos] = f"struck here: {', '.join([*map(quoted, pieces[:MOST_NAMED]), *more])} — {why}"
     return words
 
 
@@ -70,7 +70,7 @@ def reason(smiles: str, written: str, pieces: tuple[str, ...], splits: Splits, f
     before = [block.content for block in find_blocks(written, form) if block.closed]
     text_atoms = list(molecule.text_atoms)
     atom = text_atoms.index(len(before)) if len(before) in text_atoms else 0
-    places = [_place(content, form) for content in before]
+    places = [place_written(content, form) for content in before]
     if not atom or None in places:  # a hydrogen, nothing to measure from, a damaged text
         return NO_PLACE
     positions = np.zeros((len(text_atoms), 3))
@@ -94,15 +94,3 @@ def _boxes(blocks: Sequence[FoundBlock], splits: Splits, form: NumberFormat) -> 
     if not blocks or not begun.fullmatch(blocks[0].content):
         return None
     return boxes_of(blocks[0].content, form.closing * blocks[0].closed, splits, form)
-
-
-def _place(content: str, form: NumberFormat) -> list[float] | None:
-    if isinstance(form, BinFormat):
-        return place_of(content, form)
-    return list(map(float, content.split(","))) if _TRIPLE.fullmatch(content) else None
-
-
-def _named(pieces: Sequence[str]) -> str:
-    named = [f"`{piece.replace('`', 'ʼ')}`" for piece in pieces[:MOST_NAMED]]
-    more = [f"{len(pieces) - MOST_NAMED} more"] if len(pieces) > MOST_NAMED else []
-    return ", ".join([*named, *more])

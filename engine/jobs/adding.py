@@ -71,14 +71,6 @@ class Added:
         return by_reason
 
 
-def add_checkpoint(request: AddRequest, sample: Sequence[str] = (), *, dry_run: bool = False) -> Added:
-    """``sample``: texts as the model was trained on."""
-    added = examine(request, sample)
-    if not dry_run:
-        add_entry(added.table)
-    return added
-
-
 def adding_work(request: AddRequest, sample: Sequence[str], *, dry_run: bool) -> Work[Added]:
     """The same for the app's worker."""
 
@@ -89,8 +81,8 @@ def adding_work(request: AddRequest, sample: Sequence[str], *, dry_run: bool) ->
     return work
 
 
-def examine(request: AddRequest, sample: Sequence[str] = ()) -> Added:
-    """All but the writing."""
+def add_checkpoint(request: AddRequest, sample: Sequence[str] = (), *, dry_run: bool = False) -> Added:
+    """``sample``: texts as the model was trained on."""
     folder = user_path(request.folder.strip(), "the checkpoint").absolute()
     if not request.folder.strip() or not folder.is_dir():
         raise ModelError(f"there is no folder {shown(request.folder, 200)}", "Give the folder of a checkpoint")
@@ -121,7 +113,10 @@ def examine(request: AddRequest, sample: Sequence[str] = ()) -> Added:
     why = loaded.why_not_fast
     found.append(f"backend hf: {why}" if why else "backend fast")
     found += loaded.warnings
-    return Added(entry, table, loaded, tuple(found), lps_of(loaded))
+    added = Added(entry, table, loaded, tuple(found), lps_of(loaded))
+    if not dry_run:
+        add_entry(table)
+    return added
 
 
 def _path_from_here(given: str) -> str:

@@ -254,18 +254,16 @@ def resumed(files: Files, cluster: Cluster | None, run_id: str, device: str = "a
 def _differences(staging: Staging, plan: RunPlan) -> Iterator[str]:
     """In what the rest of a run that is resumed may differ from its beginning, a sentence each."""
     if assumed := plan.assumed(staging.sheet["plan"]):
-        settings = ", ".join(_setting_words(name, value) for name, value in assumed.items())
+        named = {name: f"{name.replace('_', ' ')} {value}" for name, value in assumed.items() if value}
+        if descriptors := assumed.get("descriptors"):
+            named["descriptors"] = f"descriptors {SPELLED[descriptors]}"
+        missing = {name: WITHOUT.get(name, f"no {name.replace('_', ' ')}") for name in assumed}
+        settings = ", ".join((missing | named).values())
         begun = f"{staging.id} was begun by an earlier program (schema version {staging.sheet['schema']})"
         yield f"{begun}, which had fewer settings. The rest is written with: {settings}."
     began, now = staging.sheet["row"].get("weights"), plan.model.entry().sha256
     if began and now and began != now:
         yield f"Its weights are {now[:8]} from here on; the samples before were written with {began[:8]}."
-
-
-def _setting_words(name: str, value: Any) -> str:
-    if not value:
-        return WITHOUT.get(name, f"no {name.replace('_', ' ')}")
-    return f"{name.replace('_', ' ')} {SPELLED.get(value, value) if name == 'descriptors' else value}"
 
 
 @contextlib.contextmanager
@@ -310,15 +308,29 @@ def shares(left: Sequence[int], tasks: int, finished: Collection[int] = ()) -> l
 def connected(cluster: Cluster, device: str = "auto") -> Iterator[Cluster]:
     """The cluster, with what was left open, for as long as the block lasts; an error where it cannot be reached."""
     if cluster.kind != "ray":
-        _needed("submitit")
-        if not cluster.is_slurm and (cluster.partition or cluster.more):
-            raise RunError(f"--submit {cluster.kind} has no partition", "Leave out what is for Slurm, or submit there")
-        if cluster.is_slurm and not shutil.which("sbatch"):
-            problem = "sbatch is not installed here, so there is no Slurm"
-            raise RunError(problem, "Submit from a login node, or --submit local")
+        _check_submission(cluster)
         yield cluster
         return
-    address = cluster.address or os.environ.get("RAY_ADDRESS", "")
+    ray = _started_ray(cluster.address or os.environ.get("RAY_ADDRESS", ""))
+    try:
+        machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        yield _filled(cluster, machines, device)
+    finally:
+        ray.shutdown()
+
+
+def _check_submission(cluster: Cluster) -> None:
+    _needed("submitit")
+    if not cluster.is_slurm and (cluster.partition or cluster.more):
+        raise RunError(f"--submit {cluster.kind} has no partition", "Leave out what is for Slurm, or submit there")
+    if cluster.is_slurm and not shutil.which("sbatch"):
+        raise RunError(
+            "sbatch is not installed here, so there is no Slurm", "Submit from a login node, or --submit local"
+        )
+
+
+def _started_ray(address: str) -> Any:
+    """Ray, connected to the cluster at this address, or to one of this machine alone."""
     # Ray reads these at import: no usage reports, and nothing written to this process's standard error.
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
@@ -335,18 +347,19 @@ def connected(cluster: Cluster, device: str = "auto") -> Iterator[Cluster]:
     except (OSError, RuntimeError, ValueError) as error:
         where = shown(address) if address else "this machine"
         raise RunError(f"Ray does not start or answer at {where} ({one_line(str(error))})", "See --address") from error
-    try:
-        machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-        all_gpus = int(sum(machine.get("GPU", 0) for machine in machines))
-        gpus = cluster.gpus if cluster.gpus is not None else int(all_gpus > 0 and device != "cpu")
-        threads = cluster.threads or 1
-        if not any(machine.get("GPU", 0) >= gpus and machine.get("CPU", 0) >= threads for machine in machines):
-            problem = f"no machine of the cluster has {threads} cores and {gpus} GPUs for an actor"
-            raise RunError(problem, "Give fewer with --threads and --gpus-per-task")
-        tasks = cluster.tasks or (all_gpus // gpus if gpus else len(machines))
-        yield replace(cluster, tasks=tasks, gpus=gpus, threads=threads)
-    finally:
-        ray.shutdown()
+    return ray
+
+
+def _filled(cluster: Cluster, machines: Sequence[Mapping[str, float]], device: str) -> Cluster:
+    """With tasks, GPUs and threads as these machines have them; an error where an actor fits none of them."""
+    all_gpus = int(sum(machine.get("GPU", 0) for machine in machines))
+    gpus = cluster.gpus if cluster.gpus is not None else int(all_gpus > 0 and device != "cpu")
+    threads = cluster.threads or 1
+    if not any(machine.get("GPU", 0) >= gpus and machine.get("CPU", 0) >= threads for machine in machines):
+        problem = f"no machine of the cluster has {threads} cores and {gpus} GPUs for an actor"
+        raise RunError(problem, "Give fewer with --threads and --gpus-per-task")
+    tasks = cluster.tasks or (all_gpus // gpus if gpus else len(machines))
+    return replace(cluster, tasks=tasks, gpus=gpus, threads=threads)
 
 
 def _jobs(tasks: Sequence[ClusterTask], cluster: Cluster, device: str, folder: Path) -> list[Any]:

@@ -29,6 +29,7 @@ from engine.chem.rmsd import least_rmsd
 from engine.chem.smiles import parse_written
 from engine.decode.diagnosis import close_ids
 from engine.decode.generation import FITTED_MOLECULES, Generation, constraint_of, context_of, settled
+from engine.decode.log_recorder import LogFile
 from engine.decode.samples import Sample
 from engine.decode.scoring import Scored, reader_of, score
 from engine.decode.steps import Event, StepObserver, Stop, Tap
@@ -156,12 +157,9 @@ class RunState:
             "diverged_samples": sum(check["diverged"] for check in resumed),
         }
         entry = self.staging.publish({**sample_rows.run_columns(totals(self.finished)), **columns})
-        return entry if is_counted(entry) else self._counted(entry)
-
-    def _counted(self, entry: Entry) -> Entry:
-        """A run that an earlier version began, with all of its samples counted by today's rules. Where they cannot be
-        read, what that version did not count stays unknown."""
-        try:
+        if is_counted(entry):
+            return entry
+        try:  # an earlier version began it: all samples are counted by today's rules, where they can be read
             return recount_run(Store(self.staging.files), entry.id).entry
         except DriftscopeError as error:
             self.notes.append(f"{error}. Until then, counts that an earlier version did not have are unknown.")
@@ -199,6 +197,12 @@ class Run(RunState):
         self.tap: Tap | None = None  # sees what is written, not what is only checked
         self.watch: StepObserver | None = None
         self._generation: Generation | None = None  # has what all groups share
+
+    def observe(self, watch: StepObserver | None, log: LogFile | None) -> None:
+        """Before its progress: the profiler, and the log of logits."""
+        self.watch = watch
+        if log is not None:
+            self.tap = log.tap(self.loaded, self.plan.plan.sampling, self.plan.plan.seed, self.staging.id)
 
     def progress(self, groups: Collection[int] | None = None) -> Generator[PartProgress, None, None]:
         """Writes the groups that are left (of those given), and yields the progress after every sample.
@@ -319,14 +323,14 @@ class GroupWork:
                 self._seconds[event.sample] = now - began
                 if self.judges is not None:
                     sample = self.generation.samples[-1]
-                    answer = find_answer(self._stated(sample))
-                    self.judges.add(JudgeTask(event.sample, answer.judged, sample.smiles))
+                    stated = as_decimals(sample.text, self.generation.form, keep=True)
+                    self.judges.add(JudgeTask(event.sample, find_answer(stated).judged, sample.smiles))
             yield event
             self.go_on()
 
     def rows(self) -> tuple[dict[str, pa.Table], dict[str, float]]:
         """Tables, and what they add up to."""
-        generation, tokenizer = self.generation, self.generation.loaded.tokenizer
+        generation = self.generation
         wall_s = generation.template_s + time.perf_counter() - self._began
         scores = self._scores()
         masses = {number: scored.masses for number, scored in scores.items()}
@@ -334,29 +338,17 @@ class GroupWork:
             generation.read_again(sample, masses[sample.sample_id]) if sample.sample_id in masses else sample
             for sample in generation.in_order()
         ]
-        verdicts: dict[int, MoleculeVerdict] = {}
-        while self.judges is not None and self.judges.under_way:
-            self.go_on()
-            verdicts |= {task.key: verdict for task, verdict in self.judges.verdicts(wait=True, most_s=WAIT_S)}
+        verdicts = self._verdicts()
         stored, blocks, steps = list[sample_rows.Row](), list[sample_rows.Row](), list[sample_rows.Row]()
         thrown: list[tuple[Any, ...]] = []
-        examples = generation.plan.examples
         for sample in self.judged:
             self.go_on()
-            number, molecule = sample.sample_id, generation.molecule_of(sample.sample_id)
-            more = {"heavy_atoms": molecule.heavy_atoms, "decode_s": self._seconds.get(number)}
-            more |= self._distances(molecule, sample)
-            before = f"{examples}{prompt_of(molecule.smiles)}" if examples else ""
-            stored.append(sample_rows.written_row(sample, verdicts.get(number), before, **more))
-            blocks += sample_rows.block_rows(number, sample.blocks)
+            stored.append(self._row(sample, verdicts.get(sample.sample_id)))
+            blocks += sample_rows.block_rows(sample.sample_id, sample.blocks)
             self.on_judged(len(stored))
-            if number >= self.plan.keep_steps:
-                continue
-            if diagnoses := scores[number].diagnoses if number in scores else sample.diagnoses:
-                aligned = generation.reader.aligned(molecule, sample.token_ids, sample.forced, masses.get(number, {}))
-                steps += sample_rows.step_rows(number, aligned.rows, diagnoses, sample.shapings)
-            for index, attempt in enumerate(() if sample.guarding is None else sample.guarding.thrown):
-                thrown.append((number, index, attempt, tokenizer.decode([step.token_id for step in attempt.steps])))
+            if sample.sample_id < self.plan.keep_steps:
+                steps += self._steps(sample, scores.get(sample.sample_id))
+                thrown += self._thrown(sample)
         tables = sample_rows.tables_of(self.run_id, stored, blocks)
         if steps:
             tables[STEPS.name] = STEPS.rows([row | {"run_id": self.run_id} for row in steps])
@@ -370,6 +362,33 @@ class GroupWork:
         sums |= {"template_s": generation.template_s, "wall_s": wall_s, "peak_memory_mb": counters.peak_memory_mb}
         sums["judging_s"] = generation.template_s + time.perf_counter() - self._began - wall_s
         return tables, sums
+
+    def _verdicts(self) -> dict[int, MoleculeVerdict]:
+        """By sample, once all are there; none where nothing is judged."""
+        verdicts: dict[int, MoleculeVerdict] = {}
+        while self.judges is not None and self.judges.under_way:
+            self.go_on()
+            verdicts |= {task.key: verdict for task, verdict in self.judges.verdicts(wait=True, most_s=WAIT_S)}
+        return verdicts
+
+    def _row(self, sample: Sample, verdict: MoleculeVerdict | None) -> sample_rows.Row:
+        molecule, examples = self.generation.molecule_of(sample.sample_id), self.generation.plan.examples
+        before = f"{examples}{prompt_of(molecule.smiles)}" if examples else ""
+        more = {"heavy_atoms": molecule.heavy_atoms, "decode_s": self._seconds.get(sample.sample_id)}
+        return sample_rows.written_row(sample, verdict, before, **more, **self._distances(molecule, sample))
+
+    def _steps(self, sample: Sample, scored: Scored | None) -> Iterator[sample_rows.Row]:
+        if diagnoses := sample.diagnoses if scored is None else scored.diagnoses:
+            masses = {} if scored is None else scored.masses
+            molecule = self.generation.molecule_of(sample.sample_id)
+            aligned = self.generation.reader.aligned(molecule, sample.token_ids, sample.forced, masses)
+            yield from sample_rows.step_rows(sample.sample_id, aligned.rows, diagnoses, sample.shapings)
+
+    def _thrown(self, sample: Sample) -> Iterator[tuple[Any, ...]]:
+        """Its tries that a guard threw away, with their texts."""
+        decode = self.generation.loaded.tokenizer.decode
+        for index, attempt in enumerate(() if sample.guarding is None else sample.guarding.thrown):
+            yield sample.sample_id, index, attempt, decode([step.token_id for step in attempt.steps])
 
     def _distances(self, molecule: Molecule, sample: Sample) -> dict[str, Any]:
         """Columns of a sample: RMSD of its conformers to the nearest reference, and to one another."""
@@ -394,10 +413,6 @@ class GroupWork:
             with suppress(DriftscopeError):
                 return float(least_rmsd(mol, references))
         return None
-
-    def _stated(self, sample: Sample) -> str:
-        """Its text in decimals."""
-        return as_decimals(sample.text, self.generation.form, keep=True)
 
     def _scores(self) -> dict[int, Scored]:
         """By sample: diagnoses of those with kept steps, and of all where blocks were closed by force, what the

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from engine.models.loading import LoadedModel
 
 Steps = dict[int, dict[str, Any]]  # rows of the table, by position
+IN_ORDER = [("sample_id", "ascending"), ("pos", "ascending")]
 CANDIDATES, KEPT, AT_ONCE = 10, 5, 64
 """Likely tokens that a page gets of a step, and that a run stores; samples that are turned into rows together."""
 _CUT = """
@@ -46,18 +47,15 @@ FROM samples JOIN (SELECT sample_id, block FROM blocks
     WHERE run_id = $run AND list_contains(kinds, 'cut') AND continued_text IS NULL) USING (sample_id)
 WHERE run_id = $run AND len(token_ids) > 0 GROUP BY ALL ORDER BY smiles, sample_id
 """
-_WITHOUT_STEPS = """
+_WAITING = """
 SELECT sample_id, smiles, token_ids, forced FROM samples
-WHERE run_id = $run AND len(token_ids) > 0 AND list_contains($ids, sample_id)
-  AND sample_id NOT IN (SELECT sample_id FROM steps WHERE run_id = $run)
+WHERE run_id = $run AND len(token_ids) > 0 AND ($ids IS NULL OR list_contains($ids, sample_id))
+  AND ($most = 0 OR sample_id < $most)
+  AND sample_id NOT IN (SELECT sample_id FROM steps WHERE run_id = $run AND ($ids IS NOT NULL OR ln_q IS NOT NULL))
 ORDER BY smiles, sample_id
 """
-_UNKNOWN = """
-SELECT sample_id, smiles, token_ids, forced FROM samples
-WHERE run_id = $run AND len(token_ids) > 0 AND ($most = 0 OR sample_id < $most)
-  AND sample_id NOT IN (SELECT sample_id FROM steps WHERE run_id = $run AND ln_q IS NOT NULL)
-ORDER BY smiles, sample_id
-"""
+"""Samples whose chances are unknown; of these ``$ids`` those without steps."""
+_STEPS = f"SELECT {', '.join(STEPS.names)} FROM steps WHERE run_id = $run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +177,7 @@ def score_run(
     if "samples" not in entry.parts:
         raise without_samples(entry, "score")
     facts = run_facts(store, entry.id)
-    waiting = store.table(_UNKNOWN, {"run": entry.id, "most": most}, of=[entry.id]).to_pylist()
+    waiting = store.table(_WAITING, {"run": entry.id, "most": most, "ids": None}, of=[entry.id]).to_pylist()
     if waiting and facts.lp_record.asks_tokens:
         lp = facts.lp_record.name
         problem = (
@@ -194,8 +192,7 @@ def score_run(
             reason = f"the tokens of sample {sample['sample_id']} of {entry.id} lack an id, or whether they were forced"
             raise RunError(reason, "Generate the run again, or give --kept")
     plan, model = _plan_of(entry)
-    sql = f"SELECT {', '.join(STEPS.names)} FROM steps WHERE run_id = $run ORDER BY sample_id, pos"
-    stored = store.table(sql, {"run": entry.id}, of=[entry.id]).cast(STEPS.schema)
+    stored = store.table(_STEPS, {"run": entry.id}, of=[entry.id]).cast(STEPS.schema)
     is_scored = pc.is_in(stored["sample_id"], pa.array([sample["sample_id"] for sample in waiting]))
     kept = stored.filter(is_scored).select(["sample_id", "pos", "top_k"]).to_pylist()
     likely = {(row["sample_id"], row["pos"]): row["top_k"] for row in kept}
@@ -205,7 +202,7 @@ def score_run(
         rows = [row | {"run_id": entry.id, "top_k": likely.get((row["sample_id"], row["pos"]), [])} for row in rows]
         tables.append(STEPS.rows(rows))
         seconds += took_s
-    steps = pa.concat_tables(tables).sort_by([("sample_id", "ascending"), ("pos", "ascending")])
+    steps = pa.concat_tables(tables).sort_by(IN_ORDER)
     figures = (len(waiting), sum(len(sample["token_ids"]) for sample in waiting), seconds)
     if entry.files is not store.home:
         cost = cost_of_steps(store, facts, steps.filter(pc.is_valid(steps["ln_q"])))
@@ -252,14 +249,13 @@ def explain_run(
     recounted = recount_run(store, entry.id, texts) if texts else None
     entry = (store := store.snapshot()).entry(entry.id)
     order = sample_table(store, [entry.id], is_worst_first=True)["sample_id"].to_pylist()[:worst]
-    waiting = store.table(_WITHOUT_STEPS, {"run": entry.id, "ids": order}, of=[entry.id]).to_pylist()
-    tables = [entry.read(STEPS.name).cast(STEPS.schema)] if STEPS.name in entry.parts else []
+    waiting = store.table(_WAITING, {"run": entry.id, "most": 0, "ids": order}, of=[entry.id]).to_pylist()
+    tables = [store.table(_STEPS, {"run": entry.id}, of=[entry.id]).cast(STEPS.schema)]
     for some, generation, indices in _at_once(waiting, loaded, plan, progress):
         rows, _ = _steps_of(generation, indices, some, candidates=KEPT, batch_size=batch_size, between=lambda: None)
         tables.append(STEPS.rows([row | {"run_id": entry.id} for row in rows]))
     if waiting:
-        steps = pa.concat_tables(tables).sort_by([("sample_id", "ascending"), ("pos", "ascending")])
-        entry = rewrite_run(entry, {STEPS.name: steps}, {})
+        entry = rewrite_run(entry, {STEPS.name: pa.concat_tables(tables).sort_by(IN_ORDER)}, {})
     return ExplainedRun(entry, len(waiting), len(texts), recounted)
 
 

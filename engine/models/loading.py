@@ -130,7 +130,8 @@ def load_outline(entry: ModelEntry, dtype: str | None = None, attention: str = "
     with _reading(entry, folder):
         config: Any = AutoConfig.from_pretrained(str(folder), **_LOCAL)
     shapes, positions = tensor_shapes(weight_files(folder)), positions_of(config)
-    layers, wanted_layers = count_layers(shapes), config.get_text_config().num_hidden_layers
+    layers = len({match[1] for match in map(_LAYER.match, shapes) if match})
+    wanted_layers = config.get_text_config().num_hidden_layers
     is_known = config.model_type in FAMILIES
     if (is_known and wanted_layers != layers) or not 1 <= positions <= MOST_POSITIONS:
         facts = f"config.json {wanted_layers} and max_position_embeddings {positions:,}"
@@ -158,10 +159,6 @@ def load_outline(entry: ModelEntry, dtype: str | None = None, attention: str = "
     warnings = (warning,) * has_own_head + _bins_hint(entry, tokenizer)
     parameters, begin = sum(map(math.prod, shapes.values())), begin_ids(entry, folder, tokenizer)
     return LoadedModel(entry, model, tokenizer, model.device, wanted, parameters, begin, warnings, unchecked)
-
-
-def count_layers(names: Iterable[str]) -> int:
-    return len({match[1] for match in map(_LAYER.match, names) if match})
 
 
 def _stored_shapes(model: PreTrainedModel) -> tuple[dict[str, tuple[int, ...]], str, str]:

@@ -6,6 +6,7 @@ the page draws it as a card, ``python -m engine ask`` prints it, and both give t
 
 from __future__ import annotations
 
+import json
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
@@ -117,12 +118,12 @@ def with_texts(question: Question, entries: Sequence[Entry]) -> tuple[list[Entry
 
 
 def key_of(subject: Entry | SampleOf | str) -> Hashable:
-    """An entry's files never change, but its owner may rename it."""
+    """An entry's files never change, but its owner may rename it, and a run may be judged or counted again."""
     if isinstance(subject, str):
         return subject
     if isinstance(subject, SampleOf):
         return key_of(subject.entry), subject.sample_id
-    return subject.files.where, subject.key, hash(repr(subject.row))
+    return subject.files.where, subject.key, json.dumps(dict(subject.row), sort_keys=True, default=str)
 
 
 def entries_of(store: Store, kind: Kind, ids: Sequence[str]) -> list[Any]:

@@ -24,6 +24,7 @@ from engine.text.align import AlignedToken
 from engine.text.blocks import READ_FORMAT, SOUND, has_letter, has_nonnumeric
 
 _MEANS = (("rmsd_ang", "rmsd_sum_ang", "rmsd_samples"), ("strain_kcal", "strain_sum_kcal", "strain_samples"))
+SUMMED = ("decodes", "clean", "blocks", "bad_blocks", "cut_blocks", "conformers")
 MOST_MEASURED = 1e15
 """Of an RMSD or a strain, in a damaged store: above it no molecule is."""
 Row = dict[str, Any]
@@ -100,24 +101,16 @@ def tries_table(run_id: str, tries: Iterable[tuple[int, int, ThrownTry, str]]) -
 
 def sums_of(samples: Sequence[Row], blocks: Sequence[Row], form: NumberFormat = READ_FORMAT) -> dict[str, float]:
     """What rows add up to, by column of ``runs``, and the largest figure of those of which a run has that."""
-    damaged = (block for block in blocks if not SOUND.issuperset(block["kinds"]))  # a sound block is read as it is
-    distances = (misread_ang(block["text"], (block["x"], block["y"], block["z"]), form) for block in damaged)
-    misread = [ang for ang in distances if ang is not None]
     chars = sum(len(row["text"]) for row in samples)
     sums: dict[str, float] = {
         "samples": len(samples),
         "passes": _sum(samples, "passed"),
-        **{name: _sum(samples, name) for name in ("decodes", "clean", "blocks", "bad_blocks", "cut_blocks")},
-        **_conformer_sums(samples),
-        "junk_letters": sum(has_letter(block["text"]) for block in blocks),
-        "junk_nonnumeric": sum(has_nonnumeric(block["text"]) for block in blocks),
-        "unverified_blocks": sum("unverified" in block["kinds"] for block in blocks),
-        "misread_blocks": len(misread),
+        **{name: _sum(samples, name) for name in SUMMED},
+        **{f"{name}_conformers": sum(sum(row[f"{name}_each"]) for row in samples) for name in ("passed", "clean")},
+        **_block_sums(blocks, form),
         "chars_raw": chars,
         "chars_clean": chars,
     }
-    if measured := _measured(misread):
-        sums["misread_most_ang"] = max(measured)
     if rmsds := _measured(row.get("rmsd_ang") for row in samples):
         sums |= {"rmsd_samples": len(rmsds), "rmsd_sum_ang": math.fsum(rmsds)}
     if all(row.get("token_ids") is not None for row in samples):
@@ -125,9 +118,19 @@ def sums_of(samples: Sequence[Row], blocks: Sequence[Row], form: NumberFormat = 
     return sums | _guard_sums(samples) | verdict_sums(samples)
 
 
-def _conformer_sums(samples: Sequence[Row]) -> dict[str, float]:
-    each = {f"{name}_conformers": sum(sum(row[f"{name}_each"]) for row in samples) for name in ("passed", "clean")}
-    return {"conformers": _sum(samples, "conformers"), **each}
+def _block_sums(blocks: Sequence[Row], form: NumberFormat) -> dict[str, float]:
+    damaged = (block for block in blocks if not SOUND.issuperset(block["kinds"]))  # a sound block is read as it is
+    distances = (misread_ang(block["text"], (block["x"], block["y"], block["z"]), form) for block in damaged)
+    misread = [ang for ang in distances if ang is not None]
+    sums: dict[str, float] = {
+        "junk_letters": sum(has_letter(block["text"]) for block in blocks),
+        "junk_nonnumeric": sum(has_nonnumeric(block["text"]) for block in blocks),
+        "unverified_blocks": sum("unverified" in block["kinds"] for block in blocks),
+        "misread_blocks": len(misread),
+    }
+    if measured := _measured(misread):
+        sums["misread_most_ang"] = max(measured)
+    return sums
 
 
 def _guard_sums(samples: Iterable[Row]) -> dict[str, float]:

@@ -3,9 +3,7 @@
 Two modes. ``position``: an LP that forces by position made the text, so generated token i is at template index i,
 whatever it says. ``structure``: the model was free to end a block (no LP, ``truncating``, ``exact``), so atoms are
 matched by what they are, blocks to blocks, and the rest token by token; junk, missing and invented atoms and a missing
-tail leave gaps. Several conformers are each next to the template. The running drift counts the FREE positions that the
-text left over so far, minus the tokens for which the template had no position: how far off a position LP's pointer
-would be.
+tail leave gaps. Several conformers are each next to the template.
 """
 
 from __future__ import annotations
@@ -50,7 +48,6 @@ class AlignedToken:
     block: int  # the template's block, -1 for none
     forced: bool | None
     mark: Mark
-    running_drift: int
     conformer: int = 1  # of the answer, from 1; 0 behind a further prompt
 
 
@@ -168,15 +165,11 @@ def _rows(
     is_forced: list[bool | None] = [*map(bool, forced), None]
     conformers = _conformer_of_tokens(generated)
     rows = []
-    running, conformer = 0, 1
+    conformer = 1
     for (pos, template_pos), mark in zip(pairs, marks, strict=True):
-        if mark == "beyond":
-            running -= 1
-        elif mark == "left_over" or (mark == "junk" and template_pos is not None):
-            running += 1
         at, there = -1 if pos is None else pos, -1 if template_pos is None else template_pos
         conformer = conformers[pos] if pos is not None else conformer
-        row: list[Any] = [pos, *of_text[at], template_pos, *of_template[there], is_forced[at], mark, running, conformer]
+        row: list[Any] = [pos, *of_text[at], template_pos, *of_template[there], is_forced[at], mark, conformer]
         rows.append(AlignedToken(*row))
     return rows
 

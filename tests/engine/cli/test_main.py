@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import __version__
-from engine.cli.terminal import emit_json
+from engine.cli.terminal import emit_json, spelled_out
 from engine.errors import DriftscopeError
 from engine.records import RULES_HELP
 from tests.cli import Result, run
@@ -73,6 +74,31 @@ def test_a_wrong_call_is_one_line(argv: tuple[str, ...], said: str) -> None:
     assert said in line
     assert line.startswith("python -m engine")
     assert len(line) < 1_200
+
+
+@pytest.mark.parametrize(
+    ("typed", "read"),
+    [
+        ("drift --smiles A B --fit", "drift --smiles A --smiles B --fit"),
+        ("judge RUN --smiles A B", "judge RUN --smiles A B"),
+        ("export RUN --as sdf FILE", "export RUN --as sdf --as FILE"),
+        ("export RUN --as sdf", "export RUN --as sdf"),
+        ("run --rmsd --judge", "run --rmsd=10 --judge"),
+        ("run --rmsd 5", "run --rmsd 5"),
+        ("junk --bins FILE TEXT", "junk --bins FILE '' TEXT"),
+        ("junk --bins=FILE TEXT", "junk --bins FILE '' TEXT"),
+        ("junk --bins 0.05 9 TEXT", "junk --bins 0.05 9 TEXT"),
+        ("junk --bins='0.05 9'", "junk --bins 0.05 9"),
+        ("junk --bins", "junk --bins"),
+        ("models demo-qwen --json", "models list demo-qwen --json"),
+        ("models --json", "models --json"),
+        ("models add FOLDER", "models add FOLDER"),
+        ("tokens -- --bins X", "tokens -- --bins X"),
+        ("", ""),
+    ],
+)
+def test_what_scripts_rely_on_is_spelled_out(typed: str, read: str) -> None:
+    assert spelled_out(shlex.split(typed)) == shlex.split(read)
 
 
 def test_errors_of_every_kind_end_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,7 +72,7 @@ def test_what_could_not_be_judged_is_named_and_not_usable(store: Store, monkeypa
     monkeypatch.setattr(judges, "_judging", scripted)
     write(store, sample_row(7, text="hang", smiles="CCO"), sample_row(8, text="a"))
     judged = judge_run(store, "one", workers=2, limit_s=0.5)
-    assert judged.not_finished == ("sample 7 (CCO): stopped after 0.5 s",)
+    assert judged.not_finished == ["sample 7 (CCO): stopped after 0.5 s"]
     assert store.rows("SELECT usable, geometry_right FROM samples ORDER BY sample_id") == [
         {"usable": False, "geometry_right": None},
         {"usable": True, "geometry_right": True},

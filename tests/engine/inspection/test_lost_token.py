@@ -23,7 +23,6 @@ from engine.inspection.lost_token import (
     Splits,
     TextTokens,
     boxes_of,
-    first_of_each,
     left_by,
     lost_blocks,
     splits_of,
@@ -328,7 +327,6 @@ def test_an_atom_may_be_lost_before_its_block() -> None:
     last = lost[-1]
     assert (last.atom, last.is_before, last.is_ring_closure) == (3, True, True)
     assert "no right place was left when its block began" in last.words and lost[0].atom == 2
-    assert first_of_each(lost)[1].atom == 2
 
 
 # --- the texts that there are -----------------------------------------------------------------------------------------

@@ -237,7 +237,6 @@ def aligned(pos: int | None, **more: Any) -> AlignedToken:
         "block": 0,
         "forced": False,
         "mark": "",
-        "running_drift": 0,
     }
     return AlignedToken(**(given | more))
 
