@@ -21,7 +21,7 @@ from rdkit.Chem.rdDistGeom import GetMoleculeBoundsMatrix
 
 from engine.chem.frame import Array, add_conformer
 from engine.chem.rdkit_log import captured_log, matching
-from engine.figures.words import fixed
+from engine.figures.words import decimals_apart, fixed
 from engine.records import FailedCheck
 
 Apart = Literal["bond", "angle", "other"]
@@ -200,9 +200,10 @@ def _wrong_pairs(bounds: PairBounds, positions: Array) -> Iterator[FailedCheck]:
         for pair in of_kind[:MOST_FAILURES]:
             atoms = (bounds.first[pair], bounds.centre[pair], bounds.second[pair])
             least, most = bounds.lower[pair] * (1 + LEAST_OFF[index]), bounds.upper[pair] * (1 + MOST_OFF[index])
-            allowed = f"at least {fixed(least, 2)}" if errors[pair] < 0 else f"at most {fixed(most, 2)}"
+            side, limit = ("least", least) if errors[pair] < 0 else ("most", most)
             words = {"bond": "long", "angle": "between the ends of the angle", "other": "apart"}[apart]
-            detail = f"{fixed(distances[pair], 2)} Å {words}, {allowed} is allowed"
+            digits = decimals_apart(distances[pair], limit)
+            detail = f"{fixed(distances[pair], digits)} Å {words}, at {side} {fixed(limit, digits)} is allowed"
             yield FailedCheck(_OF_PAIRS[apart], tuple(int(atom) for atom in atoms if atom >= 0), detail)
         if len(of_kind) > MOST_FAILURES:
             yield FailedCheck(_OF_PAIRS[apart], (), f"and {len(of_kind) - MOST_FAILURES} more")
@@ -214,10 +215,13 @@ def wrong_planes(planes: Iterable[tuple[str, tuple[int, ...]]], positions: Array
         centred = positions[list(atoms)] - positions[list(atoms)].mean(axis=0)
         off = float(np.dot(centred, np.linalg.svd(centred)[2][-1]).max())
         if check == RINGS and not off >= LEAST_OFF_PLANE_ANG:
-            detail = f"flat within {fixed(off, 2)} Å, at least {LEAST_OFF_PLANE_ANG} is expected"
+            digits = decimals_apart(off, LEAST_OFF_PLANE_ANG)
+            detail = f"flat within {fixed(off, digits)} Å, at least {LEAST_OFF_PLANE_ANG} is expected"
             yield FailedCheck(check, atoms, detail)
         if check != RINGS and not off <= MOST_OFF_PLANE_ANG:
-            yield FailedCheck(check, atoms, f"{fixed(off, 2)} Å off its plane, at most {MOST_OFF_PLANE_ANG} is allowed")
+            digits = decimals_apart(off, MOST_OFF_PLANE_ANG)
+            detail = f"{fixed(off, digits)} Å off its plane, at most {MOST_OFF_PLANE_ANG} is allowed"
+            yield FailedCheck(check, atoms, detail)
 
 
 def _energy_ratio(mol: Chem.Mol) -> float:

@@ -109,8 +109,8 @@ def agree(claim: Claim, rows: Rows) -> Finding:
     (low, high), (least, most) = claim.ends, other.ends
     if (low or 0) <= (most or 0) and (least or 0) <= (high or 0):
         return Finding("not testable here", None, f"The reports agree: {citations}.", "needs another input", "none")
-    query = f"{claim.id} == {other.id}"
-    return Finding("internally inconsistent", other.value, f"One thing, two figures: {citations}.", query, "reports")
+    query = f"the figures of {claim.id} and {other.id}"
+    return Finding("internally inconsistent", other.value, f"Two reports, two figures: {citations}.", query, "reports")
 
 
 def needs(claim: Claim, rows: Rows) -> Finding:

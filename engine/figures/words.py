@@ -54,6 +54,11 @@ def fixed(value: float, decimals: int) -> str:
     return f"{rounded(value, decimals):,.{decimals}f}".replace("-", "−")
 
 
+def decimals_apart(first: float, second: float, least: int = 2) -> int:
+    """As many as tell two figures apart: 3 of 1.002 and 1.004. Equal ones, and such as differ by rounding, have 6."""
+    return next((n for n in range(least, 6) if fixed(first, n) != fixed(second, n)), 6)
+
+
 def number(value: int | float | None) -> str:
     """Three digits, and all before the point: ``9.996`` is ``10.0``. An ``int`` is a count and keeps all digits."""
     if isinstance(value, int):

@@ -29,6 +29,9 @@ OTHER_DAMAGE = {
     "two_atoms": ("stands for two atoms", "stand for two atoms"),
 }
 """Of blocks without a fault, one and several, by their kind; from the third on of bins alone."""
+_ALIKE = re.compile(r"(?<![\d.])(([\d.]+) Å ([^,]*)), at (least|most) \2 is")
+"""Older runs have two decimals: 1.00 Å long, at least 1.00 is allowed."""
+_JUST = {"least": "just below the least that is", "most": "just above the most that is"}
 
 
 def faults(block: Row) -> tuple[Fault, ...]:
@@ -71,7 +74,8 @@ def failed_words(failed: Row) -> str:
     """``bond lengths: 1.92 Å long, at most ... (atoms 3 and 4)``"""
     atoms = [str(atom) for atom in failed["atoms"]]
     where = f" (atom{'s' if len(atoms) > 1 else ''} {listed(atoms)})" if atoms else ""
-    return f"{check_words(failed['check'])}: {failed['detail']}{where}"
+    detail = _ALIKE.sub(lambda match: f"{match[1]}, {_JUST[match[4]]}", failed["detail"] or "")
+    return f"{check_words(failed['check'])}: {detail}{where}"
 
 
 def molecule_words(sample: Row) -> str:
@@ -92,22 +96,23 @@ def molecule_words(sample: Row) -> str:
 
 
 def verdict(sample: Row, blocks: Sequence[Row]) -> str:
-    """Passed or not, decodes or not, clean or not, and why; what an old run does not know of these is left out."""
+    """Clean or not and why, passed or not, readable or not; what an old run does not know of these is left out."""
     of_blocks, count = _bad_words(blocks), max((block.get("conformer", 1) for block in blocks), default=1)
     of_blocks += _faulty_conformers(blocks) if of_blocks and count > 1 else ""
     if sample["clean"]:
         before = f" As it was written, before the clean-up, {of_blocks}." if of_blocks else ""
-        words = f"Passes{', decodes' if sample['decodes'] else ''} and is clean: every atom"
+        words = f"Clean{' and readable' if sample['decodes'] else ''}: every atom"
         words += f" of each of its {count} conformers" if count > 1 else ""
         return f"{words} has its block, and every block its three numbers.{before}"
     why_not = of_blocks or "not every atom has a block of its own"
     if sample["passed"]:
-        by_runner = {True: " and decodes by the runner's", False: " but does not decode", None: ""}
-        return f"Not clean: {why_not}. It passes the reports' rule{by_runner[sample['decodes']]}."
+        by_reader = {True: ", and the group's reader can read it", None: ""}
+        read = by_reader.get(sample["decodes"], ", but the group's reader cannot read it")
+        return f"Not clean: {why_not}. It passed the reports' check{read}."
     if sample["passed"] is None:
         return "A conformer without a text: whether it passes and is clean is not known."
     reasons = "; ".join(sample["issues"] or ()) or "no reason was kept"
-    decodes = " It decodes by the runner's rule." if sample["decodes"] else ""
+    decodes = " The group's reader can read it." if sample["decodes"] else ""
     return f"Failed: {reasons}.{decodes}" + (f" Besides, {of_blocks}." if of_blocks else "")
 
 

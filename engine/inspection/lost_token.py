@@ -46,7 +46,7 @@ from engine.chem.smiles import parse_smiles, read_text_order
 from engine.chem.stereo import AskedStereo, StereoGoal
 from engine.chem.verdict import CRASH, LOADED, STEREO, TIME, heavy_of
 from engine.errors import DriftscopeError, GraphMismatchError, TokenizerError
-from engine.figures.words import fixed, listed
+from engine.figures.words import decimals_apart, fixed, listed
 from engine.inspection.bin_places import axis_of, box_of, digits_of, place_of, values_of
 from engine.inspection.runs import RunFacts, number_format
 from engine.lp_records import usual_placeholder
@@ -479,7 +479,7 @@ def _words(checks: AtomChecks, failed: Failed, names: Sequence[int], distance: f
         role = {"bond": ", to which it is bonded,", "angle": f", with an angle at atom {others[-1]},"}
         here, limit = ("at most", "at least") if failed.is_near else ("at least", "at most")
         allowed = checks.allowed(failed)
-        digits = 2 if fixed(distance, 2) != fixed(allowed, 2) else 4
+        digits = decimals_apart(distance, allowed)
         away = f"{f'then {here} ' if is_proof else ''}{fixed(distance, digits)} Å away"
         return f"atom {others[0]}{role.get(failed.kind, '')} is {away}, {limit} {fixed(allowed, digits)} is allowed"
     if failed.kind == "centre":

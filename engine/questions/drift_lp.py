@@ -170,15 +170,16 @@ def answer(tables: Tables, options: Options) -> str:
     lead = "The LP wrote no token itself."
     if own is not None:
         share = percent(row["forced"] / (row["forced"] + row["free"]))
-        lead = (
-            f"The LP wrote {share} of the tokens itself; {with_interval(own, percent)} of these were the model's own "
-        )
+        lead = f"The LP wrote {share} of the tokens itself. {with_interval(own, percent)} of these were the model's "
         low, high = own.ends or (own.value, own.value)
-        verdict = "hardly ever overruled" if low >= MOSTLY else "does overrule" if high < MOSTLY else "may overrule"
-        lead += f"choice, so forcing {verdict} the model"
+        lead += "own first choice"
+        if low >= MOSTLY:
+            lead += ": forcing hardly ever changed what it writes"
+        elif high < MOSTLY:
+            lead += ": forcing changed what it writes"
         worst = max((row for row in by_where if row["kind"] == "forced"), key=lambda row: row["overruled"])
         if worst["overruled"] and low < MOSTLY:
-            lead += f", mostly at “{worst['where']}” ({worst['overruled']:,} of {row['overruled']:,} overruled choices)"
+            lead += f", mostly at “{worst['where']}” ({worst['overruled']:,} of {row['overruled']:,} changed tokens)"
         lead += "."
         notes.append(
             f"Mean probability (geometric) of {counted(row['forced'], 'forced token')}: "
@@ -194,7 +195,7 @@ def answer(tables: Tables, options: Options) -> str:
         notes.append(f"Mass removed, second half of the answers less first: {with_interval(trend, points)}.")
     trend = of("surprise_trend")
     if trend is not None and trend.excludes_zero and own is not None and own.value < MOSTLY:
-        notes.append(f"Forcing overrules the model {'more' if trend.value > 0 else 'less'} in the second half.")
+        notes.append(f"Forcing changes {'more' if trend.value > 0 else 'less'} in the second half of the answers.")
     for name, words in (("surprise", "how unlikely forced tokens were"), ("removed", "the mass removed")):
         plain, adjusted = of(f"rmsd_{name}"), of(f"rmsd_{name}_adjusted")
         if plain is None or (name == "removed" and (removed is None or removed.value < NOTHING)):

@@ -127,4 +127,4 @@ def answer(tables: Tables, options: Options) -> str:
         named = dict.fromkeys(re.findall(r"demo-(?:qwen|llama)(?:-[a-z]+)?", f"{verdict.reason} {verdict.query}"))
         why += f" Rests on {' and '.join(map(sized, named or ('demo-qwen', 'demo-llama')))}, on a CPU."
     figures = " · ".join(filter(None, [reported, second_figure(claim, verdict)]))
-    return answer_text(filter(None, [lead, where, figures, why, f"By: {verdict.query}"]))
+    return answer_text(filter(None, [lead, where, figures, why, f"Checked with: {verdict.query}"]))

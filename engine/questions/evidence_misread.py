@@ -1,7 +1,7 @@
 """What no report saw: blocks that the group's reader misreads without an error.
 
 The group's runner (v3.9 on) splits a block at commas and takes the last number of each part. A digit inside junk is
-read as a coordinate: the answer passes by the reports' rule and decodes by the runner's. By ours it is not clean.
+read as a coordinate: the answer passes the reports' check and the runner's. By ours it is not clean.
 """
 
 from __future__ import annotations

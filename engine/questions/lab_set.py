@@ -30,8 +30,8 @@ TITLE = "How far do coordinates drift from a placeholder?"
 MOST_MOLECULES = 400
 OF = Of("text", least=0, most=MOST_MOLECULES)
 FORMS: dict[str, NumberFormat] = {
-    "Four decimals": FIXED4,
     "Trailing zeros dropped": TRIMMED4,
+    "Four decimals": FIXED4,
     "Trailing zeros and point dropped": SHORTEST4,
     **OLDER_BINS,
     **{name: form for name, form in BARE_BINS.items() if "212" not in name},
@@ -46,7 +46,7 @@ FORM_HELP = (
     "Only if zeros are dropped is drift positive."
 )
 OPTIONS = (
-    Option("decimals", "Four decimals", "Number format", tuple(FORMS), help=FORM_HELP),
+    Option("decimals", "Trailing zeros dropped", "Number format", tuple(FORMS), help=FORM_HELP),
     Option("count", 40, "Number of molecules", bounds=(1, MOST_MOLECULES), help="Of the shipped set"),
     Option(
         "tag", "", "Category", lambda *_: ["", *sorted({tag for entry in load_molecule_set() for tag in entry.tags})]

@@ -387,13 +387,13 @@ def differ_words(sample: Mapping[str, Any]) -> str:
 
 
 def drift_words(inspection: Inspected) -> str:
-    """``drift +7 (known in 7 of 15 blocks)``: how many tokens the others need is not known."""
+    """``drift +7 in 7 of 15 blocks``: how many tokens the others need is not known."""
     drift = inspection.sample["drift"]
     if drift is None:
         return ""
     measured, blocks = (sum(block["drift"] is not None for block in inspection.blocks), len(inspection.blocks))
     name = "hypothetical drift" if inspection.run.is_hypothetical else "drift"
-    of = f"(known in {measured} of {blocks} blocks)" if measured < blocks else f"over {counted(blocks, 'block')}"
+    of = f"in {measured} of {blocks} blocks" if measured < blocks else f"in {counted(blocks, 'block')}"
     return f"{name} {signed(drift)} {of}"
 
 

@@ -141,7 +141,7 @@ def counters(lane: Running, shown: int) -> None:
 
 def _drift_words(counts: Mapping[str, int]) -> str:
     if counts["known"] < counts["blocks"]:
-        return f"{signed(counts['drift'])} (known in {counts['known']} of them)" if counts["known"] else "unknown"
+        return f"{signed(counts['drift'])} in {counts['known']} of them" if counts["known"] else "unknown"
     return signed(counts["drift"])
 
 

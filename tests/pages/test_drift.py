@@ -224,7 +224,7 @@ def test_tokens_and_forced_ones_count_the_end_in_the_badges() -> None:
     badges = words(opened(run=WITH_JUNK, sample="1"))
     assert f"{100 * row['forced_tokens'] / row['tokens']:.1f} % forced" in badges
     assert f"{row['tokens']} tokens ({row['tokens'] - 1} and the end)" in badges
-    assert re.search(r"drift \+\d+ \(known in \d+ of 15 blocks\)", badges), "of those whose need is known"
+    assert re.search(r"drift \+\d+ in \d+ of 15 blocks", badges), "of those whose need is known"
 
 
 def test_a_file_without_a_conformer_in_it_is_not_offered() -> None:

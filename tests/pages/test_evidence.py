@@ -46,7 +46,7 @@ def test_the_table_is_filtered_and_a_link_opens_a_claim() -> None:
     hits = table(opened("evidence", view="All claims", find="junk share"), "claim_id")
     assert "002-junk-share-qwen" in set(hits["claim_id"]) and len(hits) < 10
     said = words(opened("evidence", claim="003-layers-qwen-whole"))
-    assert "1,730 steps of a batch of 32" in said and "By: WITH run AS (SELECT 48440" in said
+    assert "1,730 steps of a batch of 32" in said and "Checked with: WITH run AS (SELECT 48440" in said
     assert "here is no claim" in words(opened("evidence", claim="no-such"))
 
 

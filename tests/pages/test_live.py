@@ -180,7 +180,7 @@ def test_three_lanes_from_click_to_result(live: Live, tmp_path: Path) -> None:
         (sample,) = open_store().rows("SELECT tokens, forced_tokens FROM samples WHERE run_id = $r", {"r": lane.run_id})
         counted = (lane.watch.tokens, lane.watch.forced_tokens)
         assert counted == (sample["tokens"], sample["forced_tokens"]), "as inspected"
-    assert "strict reader refuses the text" in said and "(known in 3 of them)" not in said
+    assert "strict reader refuses the text" in said and "in 3 of them" not in said
     app.segmented_control(key="reference").set_value("beside").run()
     store = Store.open(tmp_path / "store")
     assert not app.exception and store.listing().entries == ()

@@ -8,7 +8,7 @@ from streamlit.testing.v1 import AppTest
 from engine.chem.enriched import decode
 from engine.chem.structure_files import to_sdf
 from engine.text.tokenizer_build import folder_of
-from tests.pages.apps import opened, words
+from tests.pages.apps import opened, shown, words
 
 SET = {"view": "A molecule set", "count": "10"}
 FILE = {"view": "A molecule set", "set": "A file"}
@@ -92,6 +92,7 @@ def test_the_molecule_set_shows_both_signs(decimals: str) -> None:
     assert (default["cut"] > 20).all()
     assert (default["junk_prone"] > 0).all() == (decimals != "Four decimals")
     assert "Measured on reference conformers" in words(app)
+    assert shown(lab(**SET))["decimals"] == "Trailing zeros dropped", "the first that it shows"
 
 
 def test_pasted_molecules_and_one_that_cannot_be_read() -> None:
@@ -105,7 +106,7 @@ def test_pasted_molecules_and_one_that_cannot_be_read() -> None:
 
 def test_an_uploaded_sdf_keeps_its_own_coordinates() -> None:
     mol = decode("[C]<-1.0000,0.0000,0.0000>=[O]<1.0000,0.0000,0.0000>").mol
-    app = lab(**FILE)
+    app = lab(**FILE, decimals="Four decimals")
     app.file_uploader[0].set_value(("../../x.sdf", to_sdf([mol]).encode(), "chemical/x-mdl-sdfile")).run()
     assert not app.exception and not app.error
     default = app.dataframe[0].value.iloc[0]

@@ -97,6 +97,13 @@ def test_a_figure_reads_one_way(write: Callable[..., str], given: tuple[Any, ...
     assert write(*given) == text
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "decimals"), [(1.92, 1.9, 2), (1.002, 1.004, 3), (0.99999, 1.0, 5), (1.0, 1.0, 6)]
+)
+def test_two_figures_have_as_many_decimals_as_tell_them_apart(first: float, second: float, decimals: int) -> None:
+    assert words.decimals_apart(first, second) == decimals
+
+
 def test_a_table_gets_the_figure_that_a_text_has() -> None:
     small = (0.0006, 0.0005, 1e-12, 0.04648, 0.12345)
     for value in (*small, 0.9996, 2.675, 9.996, 99.96, 1234.5, -0.0625, 0.0, 1e9, 318.004):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -9,7 +10,8 @@ import pytest
 from engine.chem import judges
 from engine.chem.verdict import JudgeSettings
 from engine.errors import StoreError
-from engine.inspection.judging import judge_run
+from engine.inspection.faults import failed_words
+from engine.inspection.judging import judge_run, judge_text
 from engine.store.files import Files
 from engine.store.store import Store
 from tests.engine.inspection.made import sample_row, write_run
@@ -49,6 +51,23 @@ def test_rows_and_rates_of_a_run_of_ones_own_are_stored(store: Store) -> None:
     assert (run["judged"], run["stereo_judged"], run["stereo_right"]) == (6, 2, 1)
     assert run["judged_with"].startswith("posebusters ") and "decodes" not in run and rows[0]["text"] == GOOD
     assert_whole(store)
+
+
+def test_a_failed_check_tells_its_figure_from_its_limit() -> None:
+    """1.00 Å long, at least 1.00 is allowed: also of older runs, which have two decimals."""
+
+    def detail(length: float) -> str:
+        text = GOOD.replace("1.4000", f"{length:.4f}")
+        return "".join(failed["detail"] for failed in judge_text(text, settings=JudgeSettings())["failed"])
+
+    limit = float(detail(3.4).rpartition("at most ")[2].partition(" ")[0])
+    near = next(length for length in (limit + step / 1000 for step in range(-5, 6)) if detail(length))
+    figures = re.findall(r"\d\.\d+", detail(near))
+    assert float(figures[0]) == pytest.approx(near, abs=6e-3) and len(set(figures)) == 2 and figures[0] > figures[1]
+    older = {"check": "bond_lengths", "atoms": [3, 4], "detail": "1.00 Å long, at least 1.00 is allowed"}
+    assert failed_words(older) == "bond lengths: 1.00 Å long, just below the least that is allowed (atoms 3 and 4)"
+    wrong = older | {"detail": "conformer 2: 1.92 Å long, at most 1.90 is allowed"}
+    assert "1.92 Å long, at most 1.90 is allowed" in failed_words(wrong)
 
 
 def test_strain_is_judged_on_request_and_stays_when_judged_again_without(store: Store) -> None:
