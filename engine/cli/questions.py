@@ -10,7 +10,7 @@ import json
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from copy import copy
 from dataclasses import replace
@@ -522,22 +522,13 @@ def advise(
     threads: int | None = cli.THREADS,
 ) -> int:
     """which LP to use for a model, by measured runs or a quick probe; without a model it lists those with runs"""
-    from engine.questions import ask, models_of, runs_of_model
-    from engine.questions.compare_advice import setting_of, setting_words, settings_of
+    from engine.questions import ask
 
     cli.only_with("--rmsd", rmsd, references=references)
     cli.only_with("--probe", probe, no_keep=no_keep, rmsd=rmsd, threads=threads, progress=progress.progress)
     cli.only_with("--model", model, probe=probe)
-    if model is None:  # the models with measured runs, and the LPs of the setting that has most
-        rows = []
-        for name, entries in models_of(io.opened().listing().entries).items():
-            first, *others = settings_of(entries)
-            lps = {str(entry.row.get("lp") or "") for entry in entries if setting_of(entry) == first}
-            row = {"model": name, "runs": len(entries), "settings": 1 + len(others), "setting": setting_words(first)}
-            rows.append(row | {"lps": sorted(lps, key=[*LPS, *sorted(lps)].index)})
-        if not rows and not io.is_json:
-            cli.note("no model has measured runs; `python -m engine advise --model A --probe 64` makes some")
-        return io.show(rows)
+    if model is None:
+        return _show_models(io)
     candidates, ids = _candidates(model, lp), [model]
     setting = {"sampling": sampling, "batch_size": batch_size, "backend": backend, "device": device.replace("auto", "")}
     with tempfile.TemporaryDirectory(prefix="driftscope-probe-") as passing:
@@ -548,16 +539,11 @@ def advise(
             ids = _probe(io, progress, model, candidates, probe, how, words_of(rmsd=rmsd, references=references))
             setting = {}
         store = io.opened()
-        stored = settings_of([run for id_ in ids for run in runs_of_model(store, id_)])
-        fits = [of for of in stored if all(str(of[name]).startswith(str(part or "")) for name, part in setting.items())]
-        if not fits:
-            there = "; ".join(map(setting_words, stored[:3]))
-            raise DriftscopeError(f"no run of {model} has this setting, but {there}", "Give --probe 64 to measure it")
         options = {
             "advice_lps": candidates,
             "advice_least": least,
             "advice_molecules": molecules,
-            "advice_setting": setting_words(fits[0]),
+            "advice_setting": _setting(store, model, ids, setting),
             "advice_want": want and want.capitalize(),
         }
         advised = ask(store, "compare_advice", ids, options).tables["advice"].to_pylist()
@@ -569,6 +555,35 @@ def advise(
         write_answer(store, "compare_advice", ids, options)
         cli.write("\n".join(["", "To know more:", *(f"  {one_line(command)}" for command in advice["commands"])]))
     return 0
+
+
+def _show_models(io: cli.Io) -> int:
+    """The models with measured runs, and the LPs of the setting that has most."""
+    from engine.questions import models_of
+    from engine.questions.compare_advice import setting_of, setting_words, settings_of
+
+    rows = []
+    for name, entries in models_of(io.opened().listing().entries).items():
+        first, *others = settings_of(entries)
+        lps = {str(entry.row.get("lp") or "") for entry in entries if setting_of(entry) == first}
+        row = {"model": name, "runs": len(entries), "settings": 1 + len(others), "setting": setting_words(first)}
+        rows.append(row | {"lps": sorted(lps, key=[*LPS, *sorted(lps)].index)})
+    if not rows and not io.is_json:
+        cli.note("no model has measured runs; `python -m engine advise --model A --probe 64` makes some")
+    return io.show(rows)
+
+
+def _setting(store: Store, model: str, ids: Sequence[str], asked: Mapping[str, object]) -> str:
+    """The setting of the runs that has most and begins as it is asked for: ``cuda`` is also ``cuda:0``."""
+    from engine.questions import runs_of_model
+    from engine.questions.compare_advice import setting_words, settings_of
+
+    stored = settings_of([run for id_ in ids for run in runs_of_model(store, id_)])
+    for setting in stored:
+        if all(str(setting[name]).startswith(str(part or "")) for name, part in asked.items()):
+            return setting_words(setting)
+    there = "; ".join(map(setting_words, stored[:3]))
+    raise DriftscopeError(f"no run of {model} has this setting, but {there}", "Give --probe 64 to measure it")
 
 
 def words_of(**options: object) -> list[str]:
@@ -615,21 +630,25 @@ def claims(
     from engine.evidence.claims import load_claims, with_speed
     from engine.evidence.verdicts import FILE, document, judge, judge_all, save
 
-    every = {claim.id: claim for claim in load_claims()}
-    if unknown := sorted(set(ids or []) - set(every)):
-        raise DriftscopeError(f"there is no claim {unknown[0]}", nearest(unknown[0], list(every)))
+    every = [claim.id for claim in load_claims()]
+    named = ids or every
+    for unknown in sorted({*named} - {*every}):
+        raise DriftscopeError(f"there is no claim {unknown}", nearest(unknown, every))
     if save_all:
         judgement = judge_all(io.opened())
         save(judgement)
         return io.show({"file": str(FILE), "counts": judgement.counts})
-    chosen = [claim for claim in every.values() if claim.id in (ids or every) and report in (None, claim.report)]
-    pairs = zip(chosen, judge(chosen, io.opened()), strict=True)
-    rows = [document(claim, judged) for claim, judged in pairs if verdict in (None, judged.verdict)]
+    chosen = [claim for claim in load_claims() if claim.id in named and report in (None, claim.report)]
+    rows = list(map(document, chosen, judge(chosen, io.opened())))
+    rows = [row for row in rows if verdict in (None, row["verdict"])]
     if io.is_json:
         return cli.emit_json(rows)
-    read = list(map(with_speed, rows))
-    for part in read if ids else [read]:
-        io.show(part, "" if ids else "id section verdict reported measured unit subject")
+    words = list(map(with_speed, rows))
+    if ids:
+        for row in words:
+            io.show(row)
+    else:
+        io.show(words, "id section verdict reported measured unit subject")
     counted = Counter(row["verdict"] for row in rows)
     cli.note(f"{len(rows)} claims: {', '.join(f'{count} {name}' for name, count in counted.most_common())}")
     return 0

@@ -122,12 +122,12 @@ class RunCost:
         """Up to ``LITTLE`` the model keeps more than half of its mass; from ``MUCH`` on less than one text in a hundred
         of its own is in the LP's language."""
         if -self.lp_part <= LITTLE:
-            return "leaves the model what it would have written"
+            return "does not change what the model writes"
         is_much = -self.lp_part >= MUCH
-        return "draws from another distribution" if is_much else "shifts what the model would have written"
+        return "is far from the model's own distribution" if is_much else "shifts what the model writes"
 
     def short_words(self, lp: str) -> str:
-        """``exact leaves the model what it would have written (log w −0.05 per sample, …)``"""
+        """``exact does not change what the model writes (log w −0.05 per sample, …)``"""
         figures = "no sample counts"
         if self.filters is not None and abs(self.filters.value) >= 0.005:
             figures = f"log w {nat(self.lp_part)} per sample without the sampling filters"

@@ -170,16 +170,17 @@ def answer(tables: Tables, options: Options) -> str:
     lead = "The LP wrote no token itself."
     if own is not None:
         share = percent(row["forced"] / (row["forced"] + row["free"]))
-        lead = f"The LP wrote {share} of the tokens itself. {with_interval(own, percent)} of these were the model's "
-        low, high = own.ends or (own.value, own.value)
-        lead += "own first choice"
+        lead = (
+            f"The LP wrote {share} of the tokens itself. {with_interval(own, percent)} of these were the model's own "
+        )
+        lead += "model's own first choice"
+        low = own.value if own.low is None else own.low
         if low >= MOSTLY:
-            lead += ": forcing hardly ever changed what it writes"
-        elif high < MOSTLY:
-            lead += ": forcing changed what it writes"
+            lead += ", so forcing hardly changed what it writes"
         worst = max((row for row in by_where if row["kind"] == "forced"), key=lambda row: row["overruled"])
         if worst["overruled"] and low < MOSTLY:
-            lead += f", mostly at “{worst['where']}” ({worst['overruled']:,} of {row['overruled']:,} changed tokens)"
+            lead += f"; the others changed what it writes, mostly at “{worst['where']}”"
+            lead += f" ({worst['overruled']:,} of {row['overruled']:,} tokens)"
         lead += "."
         notes.append(
             f"Mean probability (geometric) of {counted(row['forced'], 'forced token')}: "
