@@ -40,7 +40,7 @@ MOST_FAILURES = 12
 BOND_LENGTHS, BOND_ANGLES, CLASH = "bond_lengths", "bond_angles", "internal_steric_clash"
 AROMATIC, RINGS, DOUBLE_BONDS = "aromatic_ring_flatness", "non-aromatic_ring_non-flatness", "double_bond_flatness"
 INCHI, ENERGY = "inchi_convertible", "internal_energy"
-_OF_PAIRS = dict(zip(APART, (BOND_LENGTHS, BOND_ANGLES, CLASH), strict=True))
+OF_PAIRS = dict(zip(APART, (BOND_LENGTHS, BOND_ANGLES, CLASH), strict=True))
 
 SettingsName = Literal["mol_fast", "mol", "group"]
 LEFT_OUT: dict[SettingsName, tuple[str, ...]] = {"mol_fast": (), "mol": (), "group": ("no_radicals", RINGS)}
@@ -174,7 +174,7 @@ class GeometryChecks:
             if MolFromInchi(MolToInchi(placed)) is None:
                 failed.append(FailedCheck(INCHI, (), "no InChI can be written that reads back"))
         if self.bounds is None:
-            not_judged |= set(_OF_PAIRS.values())
+            not_judged |= set(OF_PAIRS.values())
         else:
             failed += _wrong_pairs(self.bounds, positions)
         failed += wrong_planes(self.planes, positions)
@@ -204,9 +204,9 @@ def _wrong_pairs(bounds: PairBounds, positions: Array) -> Iterator[FailedCheck]:
             words = {"bond": "long", "angle": "between the ends of the angle", "other": "apart"}[apart]
             digits = decimals_apart(distances[pair], limit)
             detail = f"{fixed(distances[pair], digits)} Å {words}, at {side} {fixed(limit, digits)} is allowed"
-            yield FailedCheck(_OF_PAIRS[apart], tuple(int(atom) for atom in atoms if atom >= 0), detail)
+            yield FailedCheck(OF_PAIRS[apart], tuple(int(atom) for atom in atoms if atom >= 0), detail)
         if len(of_kind) > MOST_FAILURES:
-            yield FailedCheck(_OF_PAIRS[apart], (), f"and {len(of_kind) - MOST_FAILURES} more")
+            yield FailedCheck(OF_PAIRS[apart], (), f"and {len(of_kind) - MOST_FAILURES} more")
 
 
 def wrong_planes(planes: Iterable[tuple[str, tuple[int, ...]]], positions: Array) -> Iterator[FailedCheck]:

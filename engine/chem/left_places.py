@@ -22,13 +22,11 @@ from numpy.typing import NDArray
 from engine.chem.frame import Array
 from engine.chem.geometry import (
     APART,
-    BOND_ANGLES,
-    BOND_LENGTHS,
-    CLASH,
     LEAST_OFF,
     LEAST_OFF_PLANE_ANG,
     MOST_OFF,
     MOST_OFF_PLANE_ANG,
+    OF_PAIRS,
     RINGS,
     PairBounds,
     wrong_planes,
@@ -127,8 +125,7 @@ class AtomChecks:
     def _failed_pair(self, pair: int, error: float) -> Failed:
         kind, pairs = APART[self.pairs.apart[pair]], self.pairs
         atoms = (int(self.others[pair]), int(pairs.centre[pair]), self.atom)
-        check = {"bond": BOND_LENGTHS, "angle": BOND_ANGLES, "other": CLASH}[kind]
-        return Failed(kind, check, tuple(atom for atom in atoms if atom >= 0), pair, error < 0)
+        return Failed(kind, OF_PAIRS[kind], tuple(atom for atom in atoms if atom >= 0), pair, error < 0)
 
     def _others(self) -> Iterator[Failed]:
         for index, goal in enumerate(self.goals):

@@ -164,7 +164,11 @@ class Generation:
             raise ConstraintError(
                 f"what is thrown away under {self.lp} would be logged as if it were kept", "Use the LP exact"
             )
-        events = self.backend.run(self.requests, self._options(), self.counters, cancelled)
+        plan = self.plan
+        ids = close_ids(self.loaded.tokenizer, self.loaded.device) if plan.diagnostics else None
+        settings = (plan.diagnostics, plan.candidates, ids, plan.time_limit_s, self.tap)
+        options = DecodeOptions(plan.sampling, plan.seed, plan.batch_size, *settings)
+        events = self.backend.run(self.requests, options, self.counters, cancelled)
         for event in events if self.watch is None else self.watch(events, self.counters):
             match event:
                 case Step():
@@ -239,12 +243,6 @@ class Generation:
     def _read(self, number: int, ids: Iterable[int], forced: Iterable[bool], reason: StopReason, **more: Any) -> Sample:
         more |= {"sample_id": number, "generation": number % self.plan.generations}
         return self.reader.read(self.molecule_of(number), ids, forced, reason, **more)
-
-    def _options(self) -> DecodeOptions:
-        plan = self.plan
-        ids = close_ids(self.loaded.tokenizer, self.loaded.device) if plan.diagnostics else None
-        settings = (plan.diagnostics, plan.candidates, ids, plan.time_limit_s, self.tap)
-        return DecodeOptions(plan.sampling, plan.seed, plan.batch_size, *settings)
 
     def _masses(self, number: int, ids: list[int], diagnoses: list[Diagnosis]) -> dict[int, CloseMass]:
         """By block, what the model wanted where the LP closed it by force; empty without diagnostics."""

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.figures.coverage_metrics import DRUG_LIKE_ANG, FIGURES, mean_known, median_known
+from engine.figures.coverage_metrics import DRUG_LIKE_ANG, FIGURES, mean_and_median, named_figures
 
 Array = NDArray[np.float64]
 PER_REFERENCE = 2
@@ -94,8 +94,6 @@ class ConventionFigures:
     def columns(self) -> dict[str, Any]:
         """As JSON has it."""
         of = self.convention
-        means = dict(zip(FIGURES, map(_or_none, self.mean), strict=True))
-        medians = {f"{name}_median": _or_none(value) for name, value in zip(FIGURES, self.median, strict=True)}
         return {
             "convention": of.name,
             "whose": of.whose,
@@ -105,8 +103,7 @@ class ConventionFigures:
             "samples_rule": of.samples,
             "permutation": of.permutes,
             "more": of.words,
-            **means,
-            **medians,
+            **named_figures(self.mean, self.median),
             "molecules": self.molecules,
             "missing": self.missing,
             "left_out": self.left_out,
@@ -136,8 +133,7 @@ def figures_by(
     figures = np.array(rows).reshape(-1, len(FIGURES))
     return ConventionFigures(
         convention,
-        np.array([mean_known(column) for column in figures.T]),
-        np.array([median_known(column) for column in figures.T]),
+        *mean_and_median(figures),
         molecules=len(rows),
         missing=missing,
         left_out=left_out,
@@ -182,7 +178,3 @@ def _figures(rmsd: Array, convention: Convention, threshold_ang: float) -> Array
     matching = least if convention.failed == "spoils" else [side[~np.isnan(side)] for side in least]
     means = [float(side.mean()) if side.size else np.nan for side in matching]
     return np.array([*(side.mean() for side in covered), *means])
-
-
-def _or_none(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)

@@ -49,8 +49,7 @@ class SetFigures:
     def columns(self) -> dict[str, Any]:
         """As JSON has it: shares from 0 to 1, null for a figure that no molecule has."""
         return {
-            **{name: _or_none(value) for name, value in zip(FIGURES, self.mean, strict=True)},
-            **{f"{name}_median": _or_none(value) for name, value in zip(FIGURES, self.median, strict=True)},
+            **named_figures(self.mean, self.median),
             "thresholds": list(THRESHOLDS_ANG),
             **{f"{name}_curve": list(map(_or_none, row)) for name, row in zip(FIGURES[:2], self.curves, strict=True)},
             "molecules": self.molecules,
@@ -75,12 +74,13 @@ def over_molecules(molecules: Sequence[MatrixFigures | None], rule: MissingRule 
     missing = len(molecules) - len(sampled)
     zeros = missing if rule == "zero" else 0
     figures = np.array([m.figures for m in sampled] + [[0.0, 0.0, np.nan, np.nan]] * zeros).reshape(-1, len(FIGURES))
+    mean, median = mean_and_median(figures)
     curves = np.array([m.curves for m in sampled] + [np.zeros((2, len(THRESHOLDS_ANG)))] * zeros)
     return SetFigures(
         molecules=len(molecules),
         missing=missing,
-        mean=np.array([mean_known(column) for column in figures.T]),
-        median=np.array([median_known(column) for column in figures.T]),
+        mean=mean,
+        median=median,
         curves=curves.mean(axis=0) if len(curves) else np.full((2, len(THRESHOLDS_ANG)), np.nan),
     )
 
@@ -91,9 +91,17 @@ def mean_known(values: Array) -> float:
     return float(measured.mean()) if measured.size else float("nan")
 
 
-def median_known(values: Array) -> float:
-    measured = values[~np.isnan(values)]
-    return float(np.median(measured)) if measured.size else float("nan")
+def mean_and_median(figures: Array) -> tuple[Array, Array]:
+    """Of each column of [molecules, FIGURES], over what is not NaN; NaN where there is nothing else."""
+    known = [column[~np.isnan(column)] for column in figures.T]
+    medians = [float(np.median(values)) if values.size else float("nan") for values in known]
+    return np.array(list(map(mean_known, known))), np.array(medians)
+
+
+def named_figures(mean: Array, median: Array) -> dict[str, float | None]:
+    """As JSON has them: null for a figure that no molecule has."""
+    of_mean = {name: _or_none(value) for name, value in zip(FIGURES, mean, strict=True)}
+    return of_mean | {f"{name}_median": _or_none(value) for name, value in zip(FIGURES, median, strict=True)}
 
 
 def _or_none(value: float) -> float | None:

@@ -209,11 +209,9 @@ def parameter_count(parameters: int) -> str:
 
 def precision_name(precision: str | None) -> str | None:
     """``FP16``, ``f16`` and ``F16`` are ``float16``, as the command line has it; ``q4_K_M`` is ``Q4_K_M``."""
-    return re.sub(r"\b(B?)F(?:LOAT|P)?(?=\d)", _float, precision.strip().upper()) if precision else None
-
-
-def _float(match: re.Match[str]) -> str:
-    return f"{match[1].lower()}float"
+    if not precision:
+        return None
+    return re.sub(r"\b(B?)F(?:LOAT|P)?(?=\d)", lambda match: f"{match[1].lower()}float", precision.strip().upper())
 
 
 def quoted(text: str) -> str:

@@ -340,11 +340,8 @@ def lost_blocks(
         inside = [index for index, block in enumerate(found) if start <= block.start < end]
         conformer = _read(text[start:end], [found[index] for index in inside], smiles, molecule, settings, form)
         if conformer is not None:
-            first = inside[0] if inside else 0
-            lost += [
-                replace(mark, conformer=number, block=first + mark.block)
-                for mark in _of_conformer(text, conformer, tokens, form)
-            ]
+            marks = _of_conformer(text, conformer, tokens, form)
+            lost += [replace(mark, conformer=number, block=inside[mark.block]) for mark in marks]
     return lost
 
 

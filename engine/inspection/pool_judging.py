@@ -17,12 +17,17 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import pyarrow as pa
+from pyarrow import parquet
+
 from engine.chem.geometry import judged_with
 from engine.chem.pools import PoolConformer, pool_records, read_pool
 from engine.chem.smiles import read_text_order
 from engine.chem.verdict import PLAIN, JudgeSettings
 from engine.errors import DriftscopeError, FileError, shown
+from engine.store.columns import FLAG, TEXT
 from engine.store.sample_rows import verdict_row
+from engine.store.schema import SAMPLES
 from engine.user_files import writing
 
 Row = dict[str, Any]
@@ -158,17 +163,7 @@ def write_rows(rows: Sequence[Row], path: Path) -> None:
                 ]
                 writer.writerow({**row, "issues": "", "failed": "; ".join(failed)})
             file.write(text.getvalue().encode())
-        else:
-            _write_parquet(rows, file)
-
-
-def _write_parquet(rows: Sequence[Row], file: Any) -> None:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    from engine.store.columns import FLAG, TEXT
-    from engine.store.schema import SAMPLES
-
-    types = {name: column.type for name, column in SAMPLES.by_name.items()}
-    schema = pa.schema([(name, types.get(name, TEXT if name != "same_graph" else FLAG)) for name in rows[0]])
-    parquet.write_table(pa.Table.from_pylist(list(rows), schema), file)
+            return
+        types = {name: column.type for name, column in SAMPLES.by_name.items()}
+        schema = pa.schema([(name, types.get(name, TEXT if name != "same_graph" else FLAG)) for name in rows[0]])
+        parquet.write_table(pa.Table.from_pylist(list(rows), schema), file)

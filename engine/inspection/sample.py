@@ -41,6 +41,11 @@ from engine.user_files import parsed_json
 
 Row = Mapping[str, Any]
 NO_TEXT = "It has no text and no tokens."
+NO_TOKENS = {  # by whether there is a tokenizer
+    True: "Only the text is stored, not its tokens. The tokens shown are the tokenizer's split and may differ from"
+    " those that the model sampled. It is unknown which were forced.",
+    False: "Only the text is stored and its tokenizer is not available, so there are no tokens to show.",
+}
 ENDS = {
     "length": "Generation stopped at the token limit; the end is missing.",
     "time": "Generation stopped at the time limit; the end is missing.",
@@ -136,6 +141,11 @@ def inspect_sample(store: Store, run_id: str, sample_id: int) -> Inspected:
     blocks = _in_conformers(blocks, alignment, sample, form)
     stated = conformer_texts(store, store.entry(run.run_id), [sample_id]).get(sample_id)
     shapes, group_shapes = _shapes_of(sample, stated or sample["text"] or "", blocks, molecule, form)
+    of_its_text: Iterable[str] = (NO_TEXT,)  # where there is none, that is the reason for all the others
+    if sample["text"] or sample["token_ids"]:
+        contradictions = _contradictions(run, sample, descriptors)
+        others = _missing(run, sample, bool(blocks), bool(steps), bool(tries), tokenizer is not None)
+        of_its_text = (why_no_tokenizer, why_no_alignment, *contradictions, *others)
     return Inspected(
         run=run,
         sample=sample,
@@ -152,16 +162,7 @@ def inspect_sample(store: Store, run_id: str, sample_id: int) -> Inspected:
         lost=tuple(lost_of_sample(run, sample, molecule, tokenizer)),
         shapes=shapes,
         group_shapes=group_shapes,
-        missing=(
-            *filter(None, (why_no_molecule,)),
-            *_of_its_text(
-                sample,
-                why_no_tokenizer,
-                why_no_alignment,
-                *_contradictions(run, sample, descriptors),
-                *_missing(run, sample, bool(blocks), bool(steps), bool(tries), tokenizer is not None),
-            ),
-        ),
+        missing=(*filter(None, (why_no_molecule,)), *filter(None, of_its_text)),
         can_score=bool(sample["token_ids"])
         and None not in sample["token_ids"]
         and tokenizer is not None
@@ -274,11 +275,6 @@ def _of_file(sample: Row, key: str) -> str:
     return text if isinstance(text, str) else ""
 
 
-def _of_its_text(sample: Row, *reasons: str) -> Iterable[str]:
-    """Where there is none, that is the reason for all the others."""
-    return filter(None, reasons) if sample["text"] or sample["token_ids"] else (NO_TEXT,)
-
-
 def _contradictions(run: RunFacts, sample: Row, descriptors: Descriptors) -> Iterator[str]:
     """Of a text that somebody else's program made: where it is not written as its LP writes."""
     usual = run.lp_record.descriptors
@@ -287,21 +283,12 @@ def _contradictions(run: RunFacts, sample: Row, descriptors: Descriptors) -> Ite
         yield f"{written}: its atoms are compared with its own."
 
 
-def _no_tokens(has_tokenizer: bool) -> str:
-    if not has_tokenizer:
-        return "Only the text is stored and its tokenizer is not available, so there are no tokens to show."
-    return (
-        "Only the text is stored, not its tokens. The tokens shown are the tokenizer's split and may differ from"
-        " those that the model sampled. It is unknown which were forced."
-    )
-
-
 def _missing(
     run: RunFacts, sample: Row, has_blocks: bool, has_steps: bool, has_tries: bool, has_tokenizer: bool
 ) -> Iterator[str]:
     has_ids, is_unknown = bool(sample["token_ids"]), run.lp_record is UNKNOWN_LP
     if not has_ids:
-        yield _no_tokens(has_tokenizer)
+        yield NO_TOKENS[has_tokenizer]
     if is_unknown:
         which = f"The LP {run.constraint} is unknown here" if run.constraint else "The run names no LP (unknown LP)"
         yield f"{which}: the text is aligned by structure, and a clean block may have been cut."

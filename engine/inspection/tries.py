@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+WEIGHED = "weighed"
+"""In place of a check, in runs of before this was taken away: drawn for the sample's log_weight alone."""
+
 
 @dataclass(frozen=True, slots=True)
 class ThrownText:
@@ -24,7 +27,7 @@ def checks_by_block(thrown: Iterable[tuple[range, str]]) -> dict[int, list[str]]
     """Of each block that was redrawn: the check for which each of its tries was thrown away."""
     checks: dict[int, list[str]] = {}
     for blocks, check in thrown:
-        for block in blocks:
+        for block in () if check == WEIGHED else blocks:
             checks.setdefault(block, []).append(check)
     return checks
 

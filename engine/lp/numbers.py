@@ -67,7 +67,8 @@ class Numbers:
 
 @functools.lru_cache(maxsize=8)
 def number_automaton(ids: NumberIds, form: NumberFormat, vocab_rows: int) -> Numbers:
-    kinds = [Digits(width, lead) for width in range(1, ids.width + 1) for lead in _leads(width)]
+    kinds = [Digits(width, lead) for width in range(1, ids.width + 1) for lead in ("zero", "padded", "plain")]
+    kinds.remove(Digits(1, "padded"))  # one digit is a zero or is not
     names = ("dead", *(kind.name for kind in kinds), POINT, COMMA, COMMA_MINUS, CLOSE, SIGN)
     starts = {
         "x": At(may_sign=True),
@@ -109,10 +110,6 @@ def _transitions(
                 goto[number, names.index(name)] = 0 if target is None else numbered[target]
                 move[number, names.index(name)] = NEXT if target is None or at.after_branch else STAY
     return goto, move
-
-
-def _leads(width: int) -> tuple[str, ...]:
-    return ("zero", "plain") if width == 1 else ("zero", "padded", "plain")
 
 
 def _lead(value: int, width: int) -> str:

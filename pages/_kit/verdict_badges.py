@@ -12,7 +12,7 @@ import streamlit as st
 from engine.chem.verdict import NOT_JUDGED, check_words, is_stereo_judged, strain_words
 from engine.figures.words import angstrom, counted, listed, shortened
 from engine.inspection.faults import failed_words
-from engine.inspection.tries import ThrownText
+from engine.inspection.tries import WEIGHED, ThrownText
 from engine.records import RULES_HELP
 from pages._kit.errors import escaped
 from pages._kit.words import unbroken, visible_text
@@ -97,8 +97,9 @@ def _try(thrown: ThrownText, descriptors: Sequence[str]) -> str:
     first, last = thrown.blocks[0], thrown.blocks[-1]
     blocks = f"block {last}" if first == last else f"blocks {first} to {last}"
     atom = f", {descriptors[last]}" if last < len(descriptors) else ""
+    why = "drawn again to weigh it" if thrown.check == WEIGHED else thrown.check
     text = escape(visible_text(shortened(thrown.text, TRY_CHARS)))
-    return f"{escape(visible_text(f'{blocks}{atom}: {thrown.check}'))} <s><code>{text}</code></s>"
+    return f"{escape(visible_text(f'{blocks}{atom}: {why}'))} <s><code>{text}</code></s>"
 
 
 def still_wrong(wrong: Sequence[tuple[str, Sequence[int]]]) -> None:

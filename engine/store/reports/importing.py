@@ -230,7 +230,10 @@ def import_report(
         items, of_texts = _items(document, bins)
         run_id = f"imported-{hashlib.sha256(content).hexdigest()[:16]}"
         if store.has(run_id):
-            return _as_imported(store.entry(run_id), bins)
+            entry = store.entry(run_id)
+            if bins is not None and number_format_of(entry) != bins:
+                raise FileError(f"it is imported as {entry.id}, with other bins", "Remove that run first")
+            return entry
         run = read_run(document, items, tokenizer, of_texts)
         if run.contradiction:
             warn(f"{shown(path.name)}: {run.contradiction}")
@@ -269,13 +272,6 @@ def _write(
     if differing:
         notes = f"{notes[:-1]}; of {differing:,} samples our check of {run.rule[0]} says otherwise."
     return {**totals(staging.groups()), "molecules": len(molecules), **run.row, "notes": notes}
-
-
-def _as_imported(entry: Entry, bins: BinFormat | None) -> Entry:
-    """A file that is there already; an error where its numbers were read otherwise."""
-    if bins is not None and number_format_of(entry) != bins:
-        raise FileError(f"it is imported as {entry.id}, with other bins", "Remove that run first")
-    return entry
 
 
 def rows_again(
