@@ -166,7 +166,9 @@ def log_chances(log_p: Tensor, allowed: Tensor, tokens: Tensor, sampling: Sampli
 
 def _kept_mass(legal: Tensor, ln_mass: Tensor, ln_token: Tensor, sampling: Sampling) -> Tensor:
     """[B] the log of the mass that the filters keep, of log-probabilities [B, V] that are minus infinity elsewhere."""
-    width, values, total = legal.shape[1], legal, ln_mass
+    width = legal.shape[1]
+    values = legal
+    total = ln_mass
     if 0 < sampling.top_k < width:
         values = legal.topk(sampling.top_k, dim=-1).values
         total = values.logsumexp(dim=-1)

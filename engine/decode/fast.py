@@ -133,7 +133,9 @@ class StaticLoop(Loop):
         for row in rows:
             work, length = batch.work[row], batch.read[row]
             assert work is not None
-            batch.pending[row, 0], batch.count[row], batch.cached[row] = work.prefix[-1], 1, length - 1
+            batch.pending[row, 0] = work.prefix[-1]
+            batch.count[row] = 1
+            batch.cached[row] = length - 1
             self.is_active[row], self.ends_at[row] = True, work.request.limit
             self.most_read[row] = length
 

@@ -331,7 +331,9 @@ OF_SAMPLE = "sample_id generation smiles text token_ids forced stop_reason token
 
 def document(generation: Generation) -> dict[str, Any]:
     """All that was written, and how, in JSON's types."""
-    counters, plan, device = generation.counters, generation.plan, generation.loaded.device
+    counters = generation.counters
+    plan = generation.plan
+    device = generation.loaded.device
     is_shaped = lp_record(generation.lp).asks_tokens
     log_w = log_ws(generation.samples, generation.diagnosed) if is_shaped else {}
     samples = []

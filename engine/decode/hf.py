@@ -372,7 +372,10 @@ class _StepCriterion(StoppingCriteria):
         assert raw is not None
         raw, allowed = raw[:, : self._vocab_size], self._masks.tables.mask(state)[:, : self._vocab_size]
         if len(rows) < len(tokens):
-            raw, allowed, tokens, forced = raw[rows], allowed[rows], tokens[rows], forced[rows]
+            raw = raw[rows]
+            allowed = allowed[rows]
+            tokens = tokens[rows]
+            forced = forced[rows]
             state = State(state.cell[rows], state.node[rows])
         works = [self._rows[row] for row in rows]
         return look(self._options, self._masks.automaton, works, state, raw, allowed, tokens, forced)

@@ -59,7 +59,8 @@ class LogFile:
         name_of = f"{source} sample {{}}".lstrip().format if isinstance(source, str) else source
         precision = str(loaded.dtype).removeprefix("torch.")
         names = names_of_line(ENGINE, loaded.entry.name, PRECISIONS.get(precision, precision), loaded.vocab_rows)
-        head, ids = json.dumps(names)[:-1], f', "ids": {json.dumps(columns)}' if has_ids else ""
+        head = json.dumps(names)[:-1]
+        ids = f', "ids": {json.dumps(columns)}' if has_ids else ""
 
         def tap(choice: Choice) -> None:
             values = choice.raw[:, columns].to("cpu", torch.float32, copy=True).numpy()  # indexing copies

@@ -68,7 +68,10 @@ class Loop:
         counters: Counters,
         cancelled: Callable[[], bool],
     ) -> None:
-        self.body, self.automaton, self.end_id, self.vocab_size = body, constraint.automaton, end_id, vocab_size
+        self.body = body
+        self.automaton = constraint.automaton
+        self.end_id = end_id
+        self.vocab_size = vocab_size
         self.options, self.counters, self.cancelled = options, counters, cancelled
         self.requests = sorted(requests, key=lambda request: -request.limit)
         self.queue = deque(Work(request) for request in self.requests)
@@ -277,7 +280,9 @@ class Loop:
     ) -> bool:
         """Hand out a row's tokens, the first of them forced or not, which led to this cell and node; whether its guard
         then sent it back. A lost row stops: no token was legal, or the one that came was not."""
-        work, back, cell = batch.work[row], None, at[0]
+        work = batch.work[row]
+        back = None
+        cell = at[0]
         assert work is not None
         if cell == LOST:
             ids = () if is_empty else ids[:1]

@@ -213,7 +213,9 @@ class RowBatch:
             index = torch.tensor(order, device=self.cached.device)
             self.tables = self.tables.keep(index)
             self.state = State(self.state.cell[index], self.state.node[index])
-            self.cached, self.pos, self.count = self.cached[index], self.pos[index], self.count[index]
+            self.cached = self.cached[index]
+            self.pos = self.pos[index]
+            self.count = self.count[index]
             self.pending, self.noise = self.pending[index], self.noise[index]
             self.work = [self.work[row] for row in order]
             self.read = [self.read[row] for row in order]

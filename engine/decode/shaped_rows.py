@@ -36,7 +36,9 @@ class ShapedRow:
     """One answer under ``shaped``, and its ways back."""
 
     def __init__(self, molecule: ShapedMolecule, settings: GuardSettings, sample_id: int) -> None:
-        self.answer, self.settings, self.sample = ShapedAnswer(molecule), settings, sample_id
+        self.answer = ShapedAnswer(molecule)
+        self.settings = settings
+        self.sample = sample_id
         self.rewinds = self.thrown = 0  # thrown: blocks
         self.starts = [len(molecule.opening), *[0] * (molecule.blocks - 1)]  # position of each block's first draw
         self.reached = 0  # the block whose first draw came last

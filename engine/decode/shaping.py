@@ -47,7 +47,10 @@ class _Choices:
     """The rows whose tokens are being decided, as arrays [n, C]; ``in_order`` ones have the likeliest token first."""
 
     def __init__(self, index: Sequence[int], rows: Sequence[ShapedRow], tokens: Candidates, chances: Array) -> None:
-        self.index, self.rows, self.tokens, self.chances = list(index), list(rows), tokens, chances
+        self.index = list(index)
+        self.rows = list(rows)
+        self.tokens = tokens
+        self.chances = chances
         # Of equals the first column comes first, as in `sample`; a stable sort takes five times as long.
         self.order = np.argsort(-chances * (1 - TIE * np.arange(chances.shape[1])), axis=1)
         self.falling = np.take_along_axis(chances, self.order, axis=1)

@@ -19,7 +19,9 @@ def text_lines(document: Any, columns: str = "") -> Iterator[str]:
     if isinstance(document, list):
         yield from rows_lines(document, columns)
         return
-    lines, tables, rest = dict[str, str](), dict[str, list[Row]](), list(document.items())
+    lines = dict[str, str]()
+    tables = dict[str, list[Row]]()
+    rest = list(document.items())
     while rest:
         name, value = rest.pop(0)
         if isinstance(value, Mapping):  # histogram {"-1": 2} -> histogram -1

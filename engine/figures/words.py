@@ -149,7 +149,8 @@ def speed(ratio: float | None, ends: tuple[float, float] | None = None, *, per: 
     if not ratio or math.isinf(ratio):
         return UNKNOWN
     size = times(1 / ratio if ratio < 1 else ratio)
-    text, joint = f"{size} faster" if ratio < 1 else f"slower by {size}", "than"
+    text = f"{size} faster" if ratio < 1 else f"slower by {size}"
+    joint = "than"
     if size == times(1.0):
         text, joint = "as fast", "as"
     text += (f" per {per}" if per else "") + (f" {joint} {than}" if than else "")

@@ -224,7 +224,9 @@ def begin_ids(entry: ModelEntry, folder: Path, tokenizer: TextTokenizer) -> tupl
 
 def _check_vocabulary(where: str, rows: int, end: int | list[int] | None, tokenizer: TextTokenizer) -> None:
     """Every id has a row, few rows have no id, the tags are tokens, and the model ends with an end token."""
-    size, name, fix = tokenizer.vocab_size, shown(tokenizer.name), "Register the tokenizer that it was trained with"
+    size = tokenizer.vocab_size
+    name = shown(tokenizer.name)
+    fix = "Register the tokenizer that it was trained with"
     if not size <= rows <= size + MOST_PADDING:
         problem = f"{where} has {rows:,} rows and the tokenizer {name} {size:,} tokens: they do not fit together"
         raise ModelError(problem, fix)
@@ -338,7 +340,10 @@ def _reading(entry: ModelEntry, folder: Path) -> Iterator[None]:
 def summarise(entry: ModelEntry) -> dict[str, Any]:
     """One line of a list of models, an embedded one without torch; ``problem`` says what cannot be read."""
     family = rows = parameters = size_mb = None
-    is_expanded, fits, problem, why = False, [], "", ""
+    is_expanded = False
+    fits = []
+    problem = ""
+    why = ""
     warnings: tuple[str, ...] = ()
     try:
         if entry.shipped is not None:
@@ -348,7 +353,10 @@ def summarise(entry: ModelEntry) -> dict[str, Any]:
             is_expanded, files = expanded_folder(entry).is_dir(), [entry.shipped]
         else:
             model = load_outline(entry)
-            family, rows, parameters, warnings = model.family, model.vocab_rows, model.parameters, model.warnings
+            family = model.family
+            rows = model.vocab_rows
+            parameters = model.parameters
+            warnings = model.warnings
             why = model.why_not_fast
             files = weight_files(model_folder(entry))
         size_mb = round(sum(file.stat().st_size for file in files) / 1e6, 2)

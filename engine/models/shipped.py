@@ -108,7 +108,9 @@ def expand(shipped: Shipped, folder: Path) -> None:
     for file in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copyfile(folder_of(shipped.tokenizer) / file, folder / file)
     tokenizer, rows = load_tokenizer(shipped.tokenizer), VOCAB_ROWS[shipped.tokenizer]
-    size, end, begin = tokenizer.vocab_size, tokenizer.end_id, tokenizer.id_of("<|begin_of_text|>")
+    size = tokenizer.vocab_size
+    end = tokenizer.end_id
+    begin = tokenizer.id_of("<|begin_of_text|>")
     # Half precision is how the file is small; a CPU computes in single precision.
     config = config_of(shipped.shape, rows, end, begin) | {"dtype": "float32"}
     masked = {"suppress_tokens": list(range(size, rows))} if size < rows else {}

@@ -69,7 +69,9 @@ class TraceFile:
     """One file, open. ``head`` is the object around the array, ``lenient`` counts events of invalid JSON."""
 
     def __init__(self, path: Path, file: IO[bytes]) -> None:
-        self.path, self._file, self._bytes = path, file, path.stat().st_size
+        self.path = path
+        self._file = file
+        self._bytes = path.stat().st_size
         self.head: Mapping[str, Any] = {}
         self.lenient = 0
         self._is_exact = False

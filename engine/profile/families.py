@@ -147,7 +147,9 @@ def _parsed(document: Mapping[str, Any]) -> Families:
     for table in document.get("rule", []):
         if unknown := set(table) - _KEYS:
             raise ValueError(f"a rule has {shown(min(unknown))}; known are {', '.join(sorted(_KEYS))}")
-        family, names, categories = table["family"], table.get("names", []), table.get("categories", [])
+        family = table["family"]
+        names = table.get("names", [])
+        categories = table.get("categories", [])
         if not isinstance(names, list) or not isinstance(categories, list):
             raise TypeError("names and categories are lists of texts")
         parts = [table["pattern"]] if "pattern" in table else []

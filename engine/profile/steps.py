@@ -30,7 +30,8 @@ def step_rows(written: Sequence[CapturedToken], alignments: Mapping[int, Alignme
     columns = {}
     for sample, of in alignments.items():
         for token in of.rows:
-            block, mark = token.text_block, token.mark if token.mark in ("junk", "cut") else ""
+            block = token.text_block
+            mark = token.mark if token.mark in ("junk", "cut") else ""
             kinds = list(of.blocks[block].kinds) if 0 <= block < len(of.blocks) else None
             piece = token.piece.encode("utf-8", "replace").decode()
             columns[sample, token.pos] = {"piece": piece, "block": block, "kinds": kinds, "mark": mark}

@@ -123,7 +123,9 @@ def _rows(path: Path) -> list[tuple[str, int, int]]:
 
 def _table_lines(path: Path) -> tuple[Mapping[str, int], str, list[tuple[int, list[str]]]]:
     """Where the columns are, the separator, which the first line shows, and the cells of each line with its number."""
-    columns, lines, mark = COLUMNS, list[tuple[int, list[str]]](), ""
+    columns = COLUMNS
+    lines = list[tuple[int, list[str]]]()
+    mark = ""
     with TextIOWrapper(open_file(path), encoding="utf-8-sig", errors="replace") as file:
         for number, line in enumerate(file, 1):
             if not line.strip() or line[0] == "#":

@@ -736,7 +736,9 @@ def cost_rows(decision: Decision) -> list[Row]:
 
 def lp_document(decision: Decision, row: Ranked, molecules: int) -> Row:
     """As ``advise --json`` has an LP; an Interval stays one."""
-    of, about, want = row.of, row.of.entry.row, decision.want
+    of = row.of
+    about = row.of.entry.row
+    want = decision.want
     seconds_for, wanted = expected(row, molecules)
     return {
         **of.counts,

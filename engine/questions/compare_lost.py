@@ -60,10 +60,14 @@ CHANCE = "SELECT sample_id, pos, p_raw, ln_q FROM steps WHERE run_id = $run AND 
 
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
-    names, by, picked = run_names(entries), options["lost_by"], options["lost_group"]
+    names = run_names(entries)
+    by = options["lost_by"]
+    picked = options["lost_group"]
     reasons = {entry.id: why_not_searched(store, entry) for entry in entries if has_samples(entry)}
     notes = [{"note": f"Left out: {reason.what}."} for reason in reasons.values() if reason]
-    runs, rows, lost = list[dict[str, Any]](), list[dict[str, Any]](), list[dict[str, Any]]()
+    runs = list[dict[str, Any]]()
+    rows = list[dict[str, Any]]()
+    lost = list[dict[str, Any]]()
     for entry, marks in _first_marks(store, [entry for entry in entries if not reasons.get(entry.id, True)]):
         head, of = {"run": entry.id, "name": names[entry.id]}, entry.parts[SAMPLES.name].rows
         marks = [mark | {"group": _group(mark, by)} for mark in marks]

@@ -201,7 +201,9 @@ def _cell_counter(automaton: Automaton) -> Any:
     def cell(nodes: frozenset[int], has_symbols: tuple[bool, ...]) -> tuple[frozenset[int], int, int, bool, bool]:
         """The nodes that it is left with; legal tokens, fewest and most over its nodes; whether a row may stay in it or
         jump out of its block."""
-        inside, waiting, left = set(nodes), list(nodes), set()
+        inside = set(nodes)
+        waiting = list(nodes)
+        left = set()
         while waiting:
             node = waiting.pop()
             for kind in np.flatnonzero(legal[node]):

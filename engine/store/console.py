@@ -196,7 +196,10 @@ def rows_of(
     typed = {name: duckdb.Value(value, texts) for name, value in names.items() if isinstance(value, tuple)}
     values = {name: typed.get(name, names[name]) for name in used} or None
     relation = arrow_ready(database.sql(first_statement(sql), params=values))
-    batches, rows, left, is_cut = [], 0, limits.answer_mb * MB, False
+    batches = []
+    rows = 0
+    left = limits.answer_mb * MB
+    is_cut = False
     with relation.to_arrow_reader(ROWS_PER_BATCH) as reader:
         a_row = len("".join(relation.columns))
         for batch in reader:
@@ -206,7 +209,10 @@ def rows_of(
             if not fit and not rows and batch.num_rows:
                 raise SqlError(f"a row of the answer is over {limits.answer_mb} MB", "Select less of each row")
             batches.append(batch.slice(0, fit))
-            rows, left, is_cut = rows + fit, left - size if fit else left, fit < batch.num_rows
+            rows += fit
+            if fit:
+                left -= size
+            is_cut = fit < batch.num_rows
             if is_cut:
                 break
         return pa.Table.from_batches(batches, schema=reader.schema), is_cut
@@ -236,7 +242,7 @@ def size_of(array: pa.Array) -> int:
         inner = [pa.ListArray.from_arrays(array.offsets, pairs).flatten()]
     elif pa.types.is_nested(kind):
         inner = array.flatten() if pa.types.is_struct(kind) else [array.flatten()]
-    own_bytes = array.nbytes
+    own_bytes: int = array.nbytes
     if inner:
         own_bytes = LIST * len(array)
     elif pa.types.is_boolean(kind):

@@ -81,7 +81,10 @@ class Staging:
     """One entry that is being written."""
 
     def __init__(self, files: Files, kind: Kind, id_: str, sheet: Mapping[str, Any]) -> None:
-        self.files, self.kind, self.id, self.sheet = files, kind, id_, dict(sheet)
+        self.files = files
+        self.kind = kind
+        self.id = id_
+        self.sheet = dict(sheet)
         self.folder = f"{ASIDE}/{id_}"
         self._lock: int | None = None
 
@@ -397,7 +400,8 @@ def unfinished_runs(files: Files) -> list[Unfinished]:
         except (StoreError, OSError):
             runs.append(Unfinished(id_, "damaged", None, None, {}, can_resume=False))
             continue
-        sheet, state = staging.sheet, "being written" if staging.is_being_written else "stopped"
+        sheet = staging.sheet
+        state = "being written" if staging.is_being_written else "stopped"
         runs.append(Unfinished(id_, state, done, sheet.get("samples"), sheet["row"], can_resume="plan" in sheet))
     return runs
 

@@ -167,7 +167,8 @@ def _rows(
     rows = []
     conformer = 1
     for (pos, template_pos), mark in zip(pairs, marks, strict=True):
-        at, there = -1 if pos is None else pos, -1 if template_pos is None else template_pos
+        at = -1 if pos is None else pos
+        there = -1 if template_pos is None else template_pos
         conformer = conformers[pos] if pos is not None else conformer
         row: list[Any] = [pos, *of_text[at], template_pos, *of_template[there], is_forced[at], mark, conformer]
         rows.append(AlignedToken(*row))

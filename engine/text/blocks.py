@@ -133,7 +133,10 @@ def find_blocks(text: str, form: NumberFormat = READ_FORMAT) -> list[FoundBlock]
 
 def block_places(text: str, blocks: Sequence[FoundBlock]) -> list[tuple[int, int]]:
     """Of each block how many prompts are before it, and which conformer of the last of them it is in, from 1."""
-    places, prompt, conformer, tags = [], 0, 0, _PROMPT_OR_OPENING.finditer(text)
+    places = []
+    prompt = 0
+    conformer = 0
+    tags = _PROMPT_OR_OPENING.finditer(text)
     tag = next(tags, None)
     for block in blocks:
         while tag is not None and tag.start() < block.start:
@@ -341,7 +344,8 @@ def _first_foreign(content: str) -> int:
 def _first_numbers(content: str, form: NumberFormat) -> tuple[str, ...]:
     """From x on and no further than all is whole: the second number of a block with a damaged x is not its x."""
     numbers: list[str] = []
-    position, number = 0, _DECIMAL if form.least_decimals else _ANY_NUMBER
+    position = 0
+    number = _DECIMAL if form.least_decimals else _ANY_NUMBER
     while len(numbers) < 3 and (match := number.match(content, position)):
         numbers.append(match.group())
         position = match.end() + content.startswith(",", match.end())

@@ -163,7 +163,10 @@ def blocks_of(
         is_ended = len(reading.numbers) == 3 and not {"cut", "unverified"} & set(reading.kinds)
         needed = needs[index] if needs and is_ended and atom >= 0 else None
         drift = None if needed is None else template_free - needed
-        text, element, kinds, junk = block.content, element_of(block.descriptor), reading.kinds, reading.junk_text
+        text = block.content
+        element = element_of(block.descriptor)
+        kinds = reading.kinds
+        junk = reading.junk_text
         fields = (index, atom, element, text, x, y, z, template_free, needed, drift, kinds, junk)
         records.append(Block(*fields, junk_tokens=0, conformer=conformer))
     return records
@@ -172,7 +175,10 @@ def blocks_of(
 def _blocks_by_position(template: Template, text: str, starts: NDArray[np.integer]) -> list[FoundBlock]:
     """The blocks that the template's positions cut out of the text, as far as the text goes."""
     blocks: list[FoundBlock] = []
-    tokens, length, behind, spans = len(starts), len(text), 0, template.block_spans
+    tokens = len(starts)
+    length = len(text)
+    behind = 0
+    spans = template.block_spans
 
     def shifted(token: int, character: int) -> int:
         """Where a character of the template is in the text, given the token that holds it in both."""

@@ -41,7 +41,9 @@ class TextTokenizer:
     def __init__(self, name: str, backend: Tokenizer, end: str = "", end_ids: Sequence[int] = ()) -> None:
         """``end``: the token that ends a text, as its folder names it. ``end_ids``: those at which ``generate`` stops
         with the checkpoint. Without either the end token is one of the known names."""
-        self.name, self._end, self._given_ends = name, end, tuple(end_ids)
+        self.name = name
+        self._end = end
+        self._given_ends = tuple(end_ids)
         self.backend = backend
         self.vocab_size = backend.get_vocab_size(with_added_tokens=True)
         # A folder may ask for both; here they would drop or add tokens in silence.
@@ -256,7 +258,9 @@ class RankTokenizer(TextTokenizer):
     def __init__(self, name: str, end_ids: Sequence[int] = ()) -> None:
         import tiktoken
 
-        self.name, self.recipe, self._given_ends = name, tokenizer_build.RECIPES[name], tuple(end_ids)
+        self.name = name
+        self.recipe = tokenizer_build.RECIPES[name]
+        self._given_ends = tuple(end_ids)
         self.vocab_size = self.recipe.size
         self._ranks = ranks = tokenizer_build.ranks_of(name)
         special = dict(zip((*self.recipe.special, *self.recipe.tags), itertools.count(len(ranks)), strict=False))
