@@ -11,11 +11,12 @@ from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
 from pages._kit.card import cards, choose
 from pages._kit.components.charts_ready import charts_ready
-from pages._kit.errors import shown_errors
+from pages._kit.errors import escaped, shown_errors
 from pages._kit.frame import page
 from pages._kit.sections import show_open
 from pages._kit.shown import put_shown
-from pages._logits.logs import LOGS, show
+from pages._kit.words import unbroken
+from pages._logits.logs import LOGS, show, verdict
 
 TITLE = "Logit health"
 ICON = ":material/monitor_heart:"
@@ -49,7 +50,10 @@ SECTIONS: dict[str, Callable[..., None]] = {
 page(TITLE, LEAD)
 with shown_errors():
     store = Store.open().snapshot()
-    names = LOGS.names(LOGS.show(store.listing(LOGIT_LOG)))
+    chosen = LOGS.show(store.listing(LOGIT_LOG))
+    names = LOGS.names(chosen)
+    if chosen:
+        st.markdown("\n".join(f"- {unbroken(escaped(verdict(entry, names[entry.id])))}" for entry in chosen))
 show_open(SECTIONS, store, list(names))
 charts_ready()
 put_shown(page="logits", logs=list(names))

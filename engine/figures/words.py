@@ -175,9 +175,14 @@ def microseconds(value: float | None) -> str:
     """In the unit that reads best: ``1.20 ms``"""
     if value is None:
         return UNKNOWN
-    units = ((1e6, "s"), (1e3, "ms"), (1.0, "µs"))
-    scale, unit = next((pair for pair in units if abs(value) >= pair[0]), units[-1])
-    return f"{number(value / scale)} {unit}"
+    unit, unit_us = time_unit(value)
+    return f"{number(value / unit_us)} {unit}"
+
+
+def time_unit(value_us: float) -> tuple[str, float]:
+    """The unit of a time, or of several by the largest of them, and its microseconds: ``ms`` and 1,000 of 1,200."""
+    units = (("s", 1e6), ("ms", 1e3), ("µs", 1.0))
+    return next((pair for pair in units if abs(value_us) >= pair[1]), units[-1])
 
 
 def signed_microseconds(value: float) -> str:

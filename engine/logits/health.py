@@ -6,6 +6,7 @@ Shares count damage. Values masked on purpose and rows without a token are flagg
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -26,6 +27,7 @@ DAMAGED = """
     len(flags) > 0 AND position < $padded AND NOT (value = '-inf'::DOUBLE OR
     list_bool_or(list_transform($masks::DOUBLE[], lambda mask: abs(value - mask) <= 1e-6 * abs(mask))))
 """
+COUNTS = ", ".join(f"(SELECT count(*) FROM {part.name}) AS {part.name}" for part in (LOGIT_ENTRIES, LOGIT_VALUES))
 # Most values have no flag: the slow expression is evaluated for the others alone.
 _HEALTH = f"""
 WITH noted AS MATERIALIZED (
@@ -49,7 +51,7 @@ seen AS (
            count(*) FILTER (isfinite(value) AND abs(value) > $above) AS garbage
     FROM logit_values JOIN places USING (position) GROUP BY position
 )
-SELECT totals.*, (SELECT list(one ORDER BY list_position($flags, flag)) FROM kinds AS one) AS flags,
+SELECT totals.*, {COUNTS}, (SELECT list(one ORDER BY list_position($flags, flag)) FROM kinds AS one) AS flags,
        (SELECT list(one ORDER BY flagged DESC, position) FROM seen AS one) AS positions
 FROM totals
 """
@@ -62,9 +64,10 @@ def health(store: Store, entry: Entry) -> dict[str, Any]:
     ``least`` and ``largest`` are in size, of the damaged values. ``flags``: flag, values, entries, positions; and
     ``positions``: position, values seen, flagged, damaged, garbage, those with most flags first.
     """
-    check_values(store, entry)
+    require_values(entry)
     report = load_rules().rules["report-004"]
     (row,) = damage_query(store, entry, _HEALTH, above=report["above"], flags=FLAGS).to_pylist()
+    require_values(entry, {name: row.pop(name) for name in (LOGIT_ENTRIES.name, LOGIT_VALUES.name)})
     entries, garbage = entry.parts[LOGIT_ENTRIES.name].rows, entry.row.get("garbage_entries", 0)
     return {
         "log_id": entry.id,
@@ -101,11 +104,17 @@ def damage_query(store: Store, entry: Entry, sql: str, **parameters: Any) -> pa.
 
 
 def check_values(store: Store, entry: Entry) -> None:
-    """Queries skip damaged files, so that missing values would count as undamaged ones: an error here."""
-    names = LOGIT_ENTRIES.name, LOGIT_VALUES.name
-    sql = "SELECT " + ", ".join(f"(SELECT count(*) FROM {name}) AS {name}" for name in names)
-    counts = {name: part.rows for name, part in entry.parts.items()}
-    if not has_values(entry) or store.table(sql, of=[entry.id]).to_pylist() != [counts]:
+    require_values(entry)
+    require_values(entry, store.table(f"SELECT {COUNTS}", of=[entry.id]).to_pylist()[0])
+
+
+def require_values(entry: Entry, counts: Mapping[str, int] | None = None) -> None:
+    """Queries skip damaged files, so that missing values would count as undamaged ones: an error here.
+
+    ``counts``: the rows that a query read, by table.
+    """
+    is_short = counts is not None and counts != {name: part.rows for name, part in entry.parts.items()}
+    if not has_values(entry) or is_short:
         raise StoreError(f"the values of {entry.id} are missing or damaged", "Read its file in again, or remove it")
 
 

@@ -13,7 +13,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -95,10 +95,9 @@ def add_file(
                     line = read_line(text)
                     if (now := astuple(line)[3:12]) != about:  # what most lines of a log have in common
                         about, header = now, names.header(line)
-                    if (key := (header.engine, header.model, header.precision)) not in logs:
-                        if len(logs) == MOST_LOGS:
-                            problem = f"{shown(path.name)} has over {MOST_LOGS} engines, models and precisions"
-                            raise FileError(problem, "Name them by --engine, --model and --precision")
+                    key = (header.engine, header.model, header.precision)
+                    if key not in logs:
+                        require_room(logs, path)
                         logs[key] = _Log(store, sha256, key, stack)
                     logs[key].add(line, header, number)
                     entries += 1
@@ -116,12 +115,23 @@ def add_file(
         if not logs:
             problem = ": ".join([f"{shown(path.name)} has no logit entry", *reasons[:1]])
             raise FileError(problem, "A log has one JSON object per line")
-        notes = ["The file is truncated; what could be read is here."] if is_cut else []
-        if left_out:
-            notes.append(f"{counted(left_out, 'line')} could not be read ({'; '.join(reasons)}).")
+        notes = reading_notes(left_out, reasons, is_cut=is_cut)
         row = {"file": clean_text(path.name), "label": names.label, "left_out": left_out, "is_cut": is_cut}
         is_named = any((names.engine, names.model, names.precision))
         return [log.publish(row, notes, is_named=is_named) for log in logs.values()]
+
+
+def require_room(logs: Mapping[Key, _Log], path: Path) -> None:
+    if len(logs) == MOST_LOGS:
+        problem = f"{shown(path.name)} has over {MOST_LOGS} engines, models and precisions"
+        raise FileError(problem, "Name them by --engine, --model and --precision")
+
+
+def reading_notes(left_out: int, reasons: Sequence[str], *, is_cut: bool) -> list[str]:
+    notes = ["The file is truncated; what could be read is here."] if is_cut else []
+    if left_out:
+        notes.append(f"{counted(left_out, 'line')} could not be read ({'; '.join(reasons)}).")
+    return notes
 
 
 class _Log:

@@ -7,7 +7,7 @@ each of the position filters that the reports advise; which filter the data supp
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,12 +59,8 @@ def compare_logs(store: Store, control: Entry, test: Entry) -> Parity:
     if not entries:
         problem = f"{control.id} and {test.id} share no checkpoint, token and position"
         raise FileError(problem, "Log the same prompt with both")
-    filters: dict[str, dict[str, Any]] = {}
-    for figures in row["figures"]:  # with the flagged values, then without them where there are any
-        name, flagged, *_ = [figures.pop(key) for key in ("name", "flagged", "filter", "is_whole")]
-        record = filters.setdefault(name, {"name": name, "with_flagged": figures, "flagged": flagged})
-        record["without_flagged"] = figures
-    enough = (name for name, record in filters.items() if not record["flagged"] and record["with_flagged"]["values"])
+    filters = by_filter(row["figures"])
+    enough = (each["name"] for each in filters if not each["flagged"] and each["with_flagged"]["values"])
     control_name, test_name = log_name(control.row), log_name(test.row)
     return {
         "control": control.id,
@@ -75,7 +71,7 @@ def compare_logs(store: Store, control: Entry, test: Entry) -> Parity:
         "entries": len(entries),
         "only_control": control.parts[LOGIT_ENTRIES.name].rows - len(entries),
         "only_test": test.parts[LOGIT_ENTRIES.name].rows - len(entries),
-        "filters": [*filters.values()],
+        "filters": filters,
         "supported": next(enough, None),
         "flagged_positions": row["flagged_positions"] or [],
         "places": entries[:MOST_TOKENS],
@@ -83,6 +79,16 @@ def compare_logs(store: Store, control: Entry, test: Entry) -> Parity:
         "tolerance": tolerance,
         "diverging": next((entry for entry in entries if (entry["relative"] or 0.0) > tolerance), None),
     }
+
+
+def by_filter(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A record a filter of rows that come with the flagged values, then without them where there are any."""
+    filters: dict[str, dict[str, Any]] = {}
+    for figures in rows:
+        name, flagged, *_ = [figures.pop(key) for key in ("name", "flagged", "filter", "is_whole")]
+        record = filters.setdefault(name, {"name": name, "with_flagged": figures, "flagged": flagged})
+        record["without_flagged"] = figures
+    return [*filters.values()]
 
 
 # --- in sentences ---------------------------------------------------------------------------------------------------

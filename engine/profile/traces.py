@@ -10,7 +10,7 @@ counts. What a trace does not know is None, never 0. Ratios are test over contro
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,18 +20,20 @@ from engine.decode.steps import PREFIX, STEP
 from engine.errors import StoreError
 from engine.figures.statistics import quotient
 from engine.figures.words import fixed, speed
+from engine.inspection.memo import computed_once
 from engine.store.entries import Entry, entry_names
 from engine.store.schema import TRACE_MARKS, TRACE_OPS, TRACE_TIMELINE
 from engine.store.store import Store
 
 COMPUTE = ("attention", "gemm")  # what the reports call real compute; all other work is overhead to them
 PERS = {"per token": "tokens", "whole traces": "", "per sample": "samples", "per pass": "forward_passes"}
+SMALL_BAR, LEAST_BARS, MOST_BARS = 0.05, 3, 40
 WINDOW = 0.02  # two traces with tokens that differ by less cover as much
 SQL = """
-SELECT trace_id, side, family,
+SELECT side, family,
        coalesce(sum(calls) FILTER (coalesce(self_us, total_us) >= total_us / 2), sum(calls))::BIGINT AS calls,
        sum(coalesce(self_us, total_us)) AS us, sum(launched)::BIGINT AS launched, sum(delay_us) AS delay_us
-FROM trace_ops GROUP BY ALL ORDER BY trace_id, side, family
+FROM trace_ops GROUP BY ALL ORDER BY side, family
 """
 FIRST_PASS = "SELECT min(start_us) AS first_us FROM trace_marks WHERE name = $step AND family = 'annotation'"
 # To a bin of the timeline: of the one in which the first pass begins, the part before it.
@@ -50,6 +52,9 @@ WHERE family = $family AND start_us + dur_us > start_us AND list_contains($names
     AND thread IN (SELECT thread FROM trace_marks WHERE family = $family AND name = $step)
 ORDER BY name <> $step, start_us, dur_us DESC
 """
+
+
+Row = Mapping[str, Any]
 
 
 class Totals(NamedTuple):
@@ -109,23 +114,26 @@ class Trace:
 
 def traces_of(store: Store, entries: Sequence[Entry]) -> tuple[Trace, Trace]:
     """The control and the test."""
-    rows = store.table(SQL, of=[entry.id for entry in entries]).to_pylist()
-    names, traces = entry_names(entries), []
-    for entry in entries:
-        if TRACE_OPS.name not in entry.parts:
-            raise StoreError(f"{entry.id} has no table of operations", "Look at it with `verify`, or add it again")
-    for entry in (entries[0], entries[-1]):
-        of_entry = [row for row in rows if row["trace_id"] == entry.id]
-        first_us, before_us = before_the_first_pass(store, entry)
-        families = {}
-        for row in of_entry:
-            key = row["side"], row["family"]
-            families[key] = Totals(row["calls"], max(0.0, row["us"] - before_us.get(key, 0.0)))
-        side = "device" if any(side == "device" for side, _ in families) else "host"
-        work = [row for row in of_entry if row["side"] == side]
-        launched, delay = (sum(row[column] or 0 for row in work) for column in ("launched", "delay_us"))
-        traces.append(Trace(entry, names[entry.id], families, side, quotient(delay, launched), first_us, before_us))
-    return traces[0], traces[1]
+    names, both = entry_names(entries), (entries[0], entries[-1])
+    control, test = (replace(trace_of(store, entry), entry=entry, name=names[entry.id]) for entry in both)
+    return control, test
+
+
+@computed_once(32)
+def trace_of(store: Store, entry: Entry) -> Trace:
+    """By its id: among others it may have another name."""
+    if TRACE_OPS.name not in entry.parts:
+        raise StoreError(f"{entry.id} has no table of operations", "Look at it with `verify`, or add it again")
+    rows = store.table(SQL, of=[entry.id]).to_pylist()
+    first_us, before_us = before_the_first_pass(store, entry)
+    families = {}
+    for row in rows:
+        key = row["side"], row["family"]
+        families[key] = Totals(row["calls"], max(0.0, row["us"] - before_us.get(key, 0.0)))
+    side = "device" if any(side == "device" for side, _ in families) else "host"
+    work = [row for row in rows if row["side"] == side]
+    launched, delay = (sum(row[column] or 0 for row in work) for column in ("launched", "delay_us"))
+    return Trace(entry, entry.id, families, side, quotient(delay, launched), first_us, before_us)
 
 
 def before_the_first_pass(store: Store, entry: Entry) -> tuple[float, dict[tuple[str, str], float]]:
@@ -162,6 +170,22 @@ def pair_row(control: Totals, test: Totals, per: Mapping[str, tuple[float | None
             row[f"{name}_speed"] = speed(quotient(second, first))
     by_calls, by_mean = split_us(control, test)
     return row | {"difference_us": test.us - control.us, "by_calls_us": by_calls, "by_mean_us": by_mean}
+
+
+def fold_small(rows: Sequence[Row], figure: str, name: str, is_unfolded: bool) -> list[Row]:
+    """Bars, pinned ones first, and one with the sum of those under 5 % of all, or after the first 40.
+
+    The three largest are drawn in any case; a single small one too.
+    """
+    sizes = sorted((abs(row[figure]) for row in rows), reverse=True)
+    least = 0.0 if is_unfolded else min([SMALL_BAR * sum(sizes), *sizes[:LEAST_BARS]])
+    drawn = [row for row in rows if row["is_pinned"]]
+    drawn += [row for row in rows if not row["is_pinned"] and abs(row[figure]) >= least][: MOST_BARS - len(drawn)]
+    names = {row[name] for row in drawn}
+    rest = [row for row in rows if row[name] not in names]
+    if len(rest) < 2:
+        return [*drawn, *rest]
+    return [*drawn, {name: f"and {len(rest):,} more", "move": "small bars", figure: sum(row[figure] for row in rest)}]
 
 
 def incomparable(control: Trace, test: Trace) -> str:

@@ -1,8 +1,8 @@
 """What is damaged in a log, where, and the likely causes.
 
 Each value is compared with its own entry and with earlier tokens of its text. Damage leaves out masks and rows without
-a token. The map shows a text's values, token by position: N not finite, P pointer, D denormal, O outlier, C constant,
-R repeated, 0 zero, m on purpose. Values are drawn on sign × log10(1 + |value|): even around 0, logarithmic further out.
+a token. The map shows a text's values, token by position, each by its most telling flag. Values are drawn on
+sign × log10(1 + |value|): even around 0, logarithmic further out.
 """
 
 from __future__ import annotations
@@ -25,8 +25,12 @@ from engine.store.store import Store
 
 TITLE = "What is damaged, and why?"
 OF = Of("log")
-TELLING = ("non_finite", "pointer", "denormal", "outlier", "constant", "repeated", "zero")
-LETTERS = dict(zip(TELLING, "NPDOCR0", strict=True))  # of several flags the first in this order is shown
+MARKS = {  # on the map, by a letter and a colour; of several flags the first in this order
+    "non_finite": "N not finite", "pointer": "P pointer (garbage)", "denormal": "D denormal (garbage)",
+    "outlier": "O outlier (garbage)", "constant": "C constant (dead buffer)", "repeated": "R repeated (stale buffer)",
+    "zero": "0 zero (dead buffer)",
+}  # fmt: skip
+MEANT = "m mask or padding"
 MOST_TEXTS, MOST_VALUES, BINS = 2_000, 20_000, 360
 
 
@@ -62,11 +66,11 @@ COLUMNS = {
     "is_damaged": Column("damaged", help="Neither a mask nor padding"),
     "line": Column("line", help="Of the file"),
     "token_idx": Column("token"),
-    **{name: Column(is_hidden=True) for name in ("level", "letter", "width")},
+    **{name: Column(is_hidden=True) for name in ("letter", "mark", "width")},
 }
 CHARTS = (
-    Chart("heat", "token_idx", "position", "map", colour="", size="level", text="letter",
-          hover=("token_idx", "position", "value", "flags", "reason")),
+    Chart("heat", "token_idx", "position", "map", colour="mark", text="letter",
+          kinds=(*MARKS.values(), MEANT), hover=("token_idx", "position", "value", "flags", "reason")),
     Chart("bars", "x", "values", "spread", colour="kind", size="width", log="y",
           hover=("kind", "from", "to", "values")),
 )  # fmt: skip
@@ -167,10 +171,10 @@ def value_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for row in rows:
         value, flags, middle, spread = (row.pop(name) for name in ("value", "flags", "middle", "spread"))
         reasons = [reason(flag, value, middle, spread) for flag in flags]
-        kind = next((flag for flag in LETTERS if flag in flags), "")
+        mark = next((words for flag, words in MARKS.items() if flag in flags), "")
+        mark = MEANT if mark and not row["is_damaged"] else mark
         more = {"value": f"{value:.9g}", "flags": ", ".join(flags), "reason": capitalised("; ".join(reasons))}
-        letter = "m" if kind and not row["is_damaged"] else LETTERS.get(kind, "")
-        cells.append({**row, **more, "letter": letter, "level": 0.0 if not kind else 1.0 if row["is_damaged"] else 0.3})
+        cells.append({**row, **more, "letter": mark[:1], "mark": mark})
     return cells
 
 

@@ -6,7 +6,8 @@ takes more than one trace of each. The reports call attention and products of ma
 overhead; norms, copies and elementwise work of the same model are part of that rest, and over the span also the time in
 which nothing runs. Families are rules over names, in `data/trace_families.toml`; *other* is what none matches. To add
 your own, name a file of such rules in `DRIFTSCOPE_TRACE_FAMILIES`, and add the trace again. Work before the first pass
-is done once: it stands apart, and is not divided. A wrapper, as `aten::linear` is of `aten::addmm`, is no call.
+is done once: it stands apart, and is not divided. A wrapper, as `aten::linear` is of `aten::addmm`, is no call. Click a
+bar to pin its family: it stays first here, in the table and in *Timeline*.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from engine.profile.traces import (
     WINDOW,
     Trace,
     cautions,
+    fold_small,
     incomparable,
     pair_row,
     split_us,
@@ -45,6 +47,8 @@ def pers(store: Store, entries: Sequence[Entry]) -> list[str]:
 OPTIONS = (
     Option("per", None, "Time", pers, help="What the traces' times are divided by, where both know it"),
     Option("compute", None, "Real compute", ["of the work", "of the span"]),
+    Option("small", False, "Small bars", help="Each bar under 5 % of all bars, in place of one with their sum"),
+    Option("pinned", None, "Pinned", is_picked=True),
     Option("columns", False, "All columns", help="Also times per call, ratios, and both parts of each difference"),
 )
 Row = dict[str, Any]
@@ -67,15 +71,17 @@ COLUMNS = {
     "us_by_each": Column("by each", "µs", "Cost of slower calls"),
     **{f"share_{s}": Column(f"share, {s}", "%", "Of all work of the trace") for s in ("control", "test")},
     **{f"before_us_{s}": Column(f"{s}, before the first pass", "µs", "Once, and not divided") for s in SIDES},
-    "end": Column("work, ms"),
+    "end": Column("work", "ms"),
+    **dict.fromkeys(("start", "change"), Column("", "ms")),
     "share": Column("share", "%"),
 }
 CHARTS = (
-    Chart("bars", "end", "step", "steps", colour="move", low="start", text="change", hover=("step", "change")),
+    Chart("bars", "end", "step", "steps", colour="move", low="start", text="change", hover=("step", "change"),
+          picks="option:pinned:family"),
     Chart("bars", "share", "name", "compute", colour="part", hover=("name", "part", "share")),
-)
+)  # fmt: skip
 TABLES = ("table", "before")
-MOST_STEPS, MOST_NAMED, SMALL, SMALL_BEFORE, REST = 8, 3, 0.05, 0.01, "all others"
+MOST_NAMED, SMALL, SMALL_BEFORE = 3, 0.05, 0.01
 PLAIN_NAMES = {"gemm": "matrix products", "concat": "concatenations"}
 
 
@@ -92,13 +98,14 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     calls = [row for row in rows if row["side"] == "call"]
     has_sides = bool(calls) or control.work_side != test.work_side
     shown = shown_columns(is_alone=len(entries) == 1, has_sides=has_sides, has_all=options["columns"])
-    largest = sorted(rows, key=lambda row: (row["side"] == "call", -max(row["us_control"], row["us_test"])))
+    rows.sort(key=lambda row: (row["side"] == "call", -max(row["us_control"], row["us_test"])))
+    rows.sort(key=lambda row: row["family"] != options["pinned"])
     reason = incomparable(control, test)
-    bars = [] if reason else steps(control, test, work, bases)
+    bars = [] if reason else steps(control, test, work, bases, options)
     return {
         "main": rows_table(work, ["side", "family"]),
         "calls": rows_table(calls, ["side", "family"]),
-        "table": rows_table([shown_row(row, shown, (control, test)) for row in largest], shown),
+        "table": rows_table([shown_row(row, shown, (control, test)) for row in rows], shown),
         "steps": rows_table(bars, ["step", "start", "end"]),
         "compute": rows_table(compute(traces, options["compute"])),
         "facts": rows_table([facts(store, trace, count) | {"reason": reason} for trace in (control, test)]),
@@ -157,29 +164,31 @@ def before_rows(traces: Sequence[Trace]) -> list[Row]:
     return [{"family": family, **of_sides} for family, of_sides in ranked if sum(of_sides.values()) >= least]
 
 
-def steps(control: Trace, test: Trace, work: Sequence[Row], bases: tuple[float, float]) -> list[Row]:
+def steps(control: Trace, test: Trace, work: Sequence[Row], bases: tuple[float, float], options: Options) -> list[Row]:
     """Bars from the control's time to the test's that end where the next begins; of a trace alone its families."""
-
-    def bar(step: str, move: str, start: float, end: float, change: str) -> Row:
-        return {"step": step, "move": move, "start": start / 1000, "end": end / 1000, "change": change}
-
-    if control.entry.id == test.entry.id:
-        by_time = sorted(((row["us_control"], row["family"]) for row in work), key=lambda pair: -pair[0])
-        return [bar(family, "time", 0, us, microseconds(us)) for us, family in by_time]
-    by_change = sorted(work, key=lambda row: -abs(row["us_difference"]))
-    shown = by_change if len(by_change) <= MOST_STEPS + 1 else by_change[:MOST_STEPS]
-    parts = [(row["family"], row["us_by_calls"], row["us_by_each"]) for row in shown]
-    if rest := by_change[len(shown) :]:
-        parts.append((REST, sum(r["us_by_calls"] for r in rest), sum(r["us_by_each"] for r in rest)))
-    first, last = control.work().us / bases[0], test.work().us / bases[1]
-    bars, at = [bar(control.name, "all work", 0, first, microseconds(first))], first
-    for family, by_calls, by_each in parts:
-        for change, moves in ((by_calls, ("fewer calls", "more calls")), (by_each, ("faster calls", "slower calls"))):
-            if change:
-                move = moves[change > 0]
-                bars.append(bar(f"{family}, {move}", move, at, at + change, signed_microseconds(change)))
-            at += change
-    return [*bars, bar(test.name, "all work", 0, last, microseconds(last))]
+    is_alone = control.entry.id == test.entry.id
+    parts: list[Row] = []
+    for row in sorted(work, key=lambda row: -abs(row["us_difference"] or row["us_control"])):
+        moves = {
+            "more calls" if row["us_by_calls"] > 0 else "fewer calls": row["us_by_calls"],
+            "slower calls" if row["us_by_each"] > 0 else "faster calls": row["us_by_each"],
+        }
+        part = {"family": row["family"], "is_pinned": row["family"] == options["pinned"]}
+        for move, us in ({"time": row["us_control"]} if is_alone else moves).items():
+            step = row["family"] if is_alone else f"{row['family']}, {move}"
+            parts += [part | {"step": step, "move": move, "us": us}] if us else []
+    parts = [dict(part) for part in fold_small(parts, "us", "step", options["small"])]
+    if not is_alone:
+        first, last = ({"step": trace.name, "move": "all work", "us": trace.work().us / base}
+                       for trace, base in zip((control, test), bases, strict=True))  # fmt: skip
+        parts = [first, *parts, last]
+    bars, at_us = [], 0.0
+    for part in parts:
+        start_us = 0.0 if part["move"] in ("all work", "time") or is_alone else at_us
+        at_us = start_us + part["us"]
+        bar = {"start": start_us / 1000, "end": at_us / 1000, "change": part["us"] / 1000}
+        bars.append({"step": part["step"], "move": part["move"], "family": part.get("family"), **bar})
+    return bars
 
 
 def compute(traces: Sequence[Trace], of: str) -> list[Row]:

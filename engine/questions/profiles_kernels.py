@@ -1,7 +1,8 @@
 """Single operations by name, all streams together: those that came, went, grew and shrank, and what each costs.
 
 Bars to the right are what the test has more of, to the left what it has less of. *Change* is of calls; time may go the
-other way. Click a bar for its operation's full name, streams, shortest and longest call. Counts are of whole traces.
+other way. Click a bar to pin its operation: it stays first, whatever is searched for, and its full name, streams,
+shortest and longest call are shown. Counts are of whole traces.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 from engine.figures.statistics import quotient
 from engine.figures.words import listed, shortened, signed, signed_microseconds
-from engine.profile.traces import Totals, incomparable, pair_row, traces_of
+from engine.profile.traces import Totals, fold_small, incomparable, pair_row, traces_of
 from engine.questions.profiles_families import PAIRS, SIDES
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, rows_table
 from engine.store.entries import Entry, entry_names
@@ -41,8 +42,9 @@ def families(store: Store, entries: Sequence[Entry]) -> list[str]:
 OPTIONS = (
     Option("change", None, "Change of calls", {name: WORDS.get(name, name) for name in CHANGES}, is_many=True),
     Option("family", None, "Family", families, is_many=True),
-    Option("kernel", "", "Contains", help="Words in the operation's full name"),
+    Option("kernel", "", "Search", help="Words in the operation's full name"),
     Option("by", None, "Largest by", ["time", "calls"]),
+    Option("small", False, "Small bars", help="Each bar under 5 % of all bars, in place of one with their sum"),
     Option("operation", None, "Operation", is_picked=True),
 )
 COLUMNS = {
@@ -50,7 +52,7 @@ COLUMNS = {
     "change": Column("calls in the test", help="More, fewer or as many as in the control, or only in one of them"),
     "difference_us": Column("difference", "µs", "Test less control"),
     **PAIRS,
-    "value": Column("difference"),
+    "value": Column("time", "ms"),
     "share": Column("share", "%", "Of all work"),
     "name": Column("full name"),
     "key": Column(is_hidden=True),
@@ -58,11 +60,13 @@ COLUMNS = {
                                                      ("delay_us", "after its launch"), ("us", "time"))},
 }  # fmt: skip
 CHARTS = (
-    Chart("bars", "value", "short_name", "largest", colour="move", text="words",
-          hover=("name", "family", "words", "calls_control", "calls_test"), picks="option:operation:key"),
+    Chart("bars", "value", "short_name", "largest", colour="move", text="value",
+          hover=("name", "family", "value", "calls_control", "calls_test"), picks="option:operation:key"),
+    Chart("bars", "calls", "short_name", "most_calls", colour="move", text="calls",
+          hover=("name", "family", "calls", "calls_control", "calls_test"), picks="option:operation:key"),
 )  # fmt: skip
 TABLES = ("streams", "table")
-MOST_DRAWN, MOST_NAME = 12, 80
+MOST_NAME = 80
 SHOWN_ALONE = ["short_name", "family", "total_us_control", "share", "calls_control", "mean_us_control", "name"]
 SHOWN = ["short_name", "difference_us", "change", "total_us_control", "total_us_test", "total_us_speed",
          "calls_control", "calls_test", "calls_ratio", "mean_us_control", "mean_us_test", "family", "name"]  # fmt: skip
@@ -93,16 +97,18 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     rows = list(map(pair_of, operations))
     rows.sort(key=lambda row: (-abs(row["difference_us"]), row["name"]))
     whole_us = sum(row["total_us_control"] for row in rows)
-    table = [row | shown_parts(row, whole_us, options["by"], is_alone=is_alone) for row in rows if is_in(row, options)]
-    table.sort(key=lambda row: (-abs(row["value"]), row["name"]))
+    chosen = [row for row in rows if is_in(row, options) or key_of(row["name"]) == options["operation"]]
+    table = [row | shown_parts(row, whole_us, options, is_alone=is_alone) for row in chosen]
+    table.sort(key=lambda row: (not row["is_pinned"], -abs(row["value"]), row["name"]))
     reason = incomparable(control, test)
-    drawn = [] if reason else [row for row in table if row["value"]][:MOST_DRAWN]
-    picked = next((row["name"] for row in table if row["key"] == options["operation"]), None)
-    streams = store.table(STREAMS, {"name": picked, "control": ids[0]}, of=ids).to_pylist() if picked else []
+    bars = [] if reason else bars_of(table, is_unfolded=options["small"])
+    picked = next((row["name"] for row in table if row["is_pinned"]), None)
+    streams = store.table(STREAMS, {"name": picked, "control": ids[0]}, of=ids).to_pylist()
     names, shown = entry_names(entries), SHOWN_ALONE if is_alone else SHOWN
     return {
         "main": rows_table(rows, ["name", "short_name", "family", "change", "difference_us"]),
-        "largest": rows_table([row | {"short_name": shortened(row["short_name"], 34)} for row in drawn]),
+        "largest": rows_table(bars if options["by"] == "time" else []),
+        "most_calls": rows_table([bar | {"calls": bar["value"]} for bar in bars if options["by"] == "calls"]),
         "streams": rows_table([row | {"trace": names[row["trace"]]} for row in streams]),
         "table": rows_table(table, shown).select(shown),
         "facts": rows_table([{"reason": reason, "is_alone": is_alone}]),
@@ -122,6 +128,11 @@ def pair_of(operation: Row) -> Row:
     return {**operation, "change": change, **pair_row(first, second, {})}
 
 
+def key_of(name: str) -> str:
+    """A name may be too long for an address."""
+    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
 def is_in(row: Row, options: Options) -> bool:
     is_changed = NAMES[row["change"]] in (options["change"] or CHANGES)
     is_family = row["family"] in (options["family"] or (row["family"],))
@@ -129,18 +140,23 @@ def is_in(row: Row, options: Options) -> bool:
     return is_changed and is_family and all(word in row["name"].casefold() for word in words)
 
 
-def shown_parts(row: Row, whole_us: float, by: str, *, is_alone: bool) -> Row:
+def bars_of(table: Sequence[Row], *, is_unfolded: bool) -> list[Row]:
+    bars = fold_small([row | {"bar": row["name"]} for row in table if row["value"]], "value", "bar", is_unfolded)
+    return [{**bar, "short_name": shortened(bar.get("short_name", bar["bar"]), 34)} for bar in bars]
+
+
+def shown_parts(row: Row, whole_us: float, options: Options, *, is_alone: bool) -> Row:
     """What the table and the chart have of an operation besides both traces' figures."""
-    is_count = by == "calls"
+    is_count = options["by"] == "calls"
     column = "calls" if is_count else "total_us"
     value = row[f"{column}_control"] if is_alone else row[f"{column}_test"] - row[f"{column}_control"]
     words = f"{signed(value)} calls" if is_count else signed_microseconds(value)
     move = "more in the test" if value > 0 else "less in the test"
     change = NAMES[row["change"]]
-    return {  # a name may be too long for an address
-        "key": hashlib.sha256(row["name"].encode("utf-8", "surrogatepass")).hexdigest()[
-            :12
-        ],  # its name may be too long
+    key = key_of(row["name"])
+    return {
+        "key": key,
+        "is_pinned": key == options["operation"],
         "move": "work" if is_alone else move,
         "value": value if is_count else value / 1000,
         "change": WORDS.get(change, change),
@@ -150,16 +166,17 @@ def shown_parts(row: Row, whole_us: float, by: str, *, is_alone: bool) -> Row:
 
 
 def answer(tables: Tables, options: Options) -> str:
-    rows, drawn, (fact,) = tables["main"].to_pylist(), tables["largest"].to_pylist(), tables["facts"].to_pylist()
+    rows, (fact,) = tables["main"].to_pylist(), tables["facts"].to_pylist()
+    bars = [*tables["largest"].to_pylist(), *tables["most_calls"].to_pylist()]
     if not rows:
         return "No work with a name is in these traces."
     if fact["reason"]:
         return str(fact["reason"])
     if not tables["table"].num_rows:
         return "No operation matches. Remove a filter."
-    if not drawn:
+    if not bars:
         return "None of these operations differs."
-    first = drawn[0]
+    first = max((bar for bar in bars if bar["key"]), key=lambda bar: abs(bar["value"]))
     lead = f"{shortened(first['short_name'], MOST_NAME)} {'takes' if fact['is_alone'] else 'differs'} most"
     lead = f"{lead} ({first['family']}): {first['words']}."
     if fact["is_alone"]:

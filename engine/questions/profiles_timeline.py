@@ -4,7 +4,9 @@ Each trace has its own clock, from its first event on. Shares are stacked, so pa
 They are means over what is about a pixel wide, and are known to a bin, of which a trace has up to 4,096: closer than
 that, only events tell more. Zoom with the wheel, pan by dragging; a click on a family in the legend hides it. *From*
 and *To* choose a window, with as many means as the whole; in a small one, of a trace that was added with `--events`,
-the longest single events are drawn too.
+the longest single events are drawn too. *Search* fades what has another name. A family that is pinned in *Families* is
+the lowest of the shares. *Save for Perfetto* writes what is drawn as a Chrome trace: slices by lane, and the shares as
+counters; open the file in Perfetto or `chrome://tracing`, or add it to a store.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from typing import Any
 
 from engine.decode.steps import PREFIX
 from engine.figures.words import counted, fixed, listed, microseconds, percent, shortened
-from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
+from engine.profile.save_trace import chrome_trace
+from engine.questions.question import Chart, Column, Download, Of, Option, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry, entry_names
 from engine.store.schema import TRACE_EVENTS
 from engine.store.store import Store
@@ -37,17 +40,23 @@ OPTIONS = (
            help="Its first event, or the first bin in which this side works"),
     Option("tl_from", 0.0, "From", unit="ms", bounds=(0.0, 1e9)),
     Option("tl_to", 0.0, "To", unit="ms", bounds=(0.0, 1e9), help="0: the end"),
+    Option("tl_find", "", "Search", help="Words in the name of a slice or a family; what has them keeps its colour"),
+    Option("pinned", None, "Pinned", is_picked=True),
 )  # fmt: skip
 COLUMNS = {
     "name": Column("trace"),
     "start_ms": Column("time", "ms"),
     "end_ms": Column("to", "ms"),
     "share": Column("share of the time", "%"),
+    "is_faint": Column(is_hidden=True),
 }
-CHARTS = (Chart("time", "start_ms", "share", colour="family", high="end_ms", split="name", spans="spans"),)
+CHARTS = (Chart("time", "start_ms", "share", colour="family", high="end_ms", split="name", spans="spans",
+                faint="is_faint"),)  # fmt: skip
 TABLES = ()
+DOWNLOADS = (Download("Save for Perfetto", "timeline.json", chrome_trace, "What is drawn, as a Chrome trace"),)
 MOST_FAMILIES, MOST_SPANS, MOST_LANES, MOST_ASKED, REST = 7, 1_000, 12, 10_000, "all other"
 Row = dict[str, Any]
+EntryRows = tuple[list[Row], list[Row], Row]
 MOST_COLUMNS = 800  # of a window: the chart is some 1,000 pixels wide, and drops steps that are narrower than one
 BINS = """
 WITH bins AS (SELECT *, bin * width_us AS start_us, (bin + 1) * width_us AS end_us FROM trace_timeline
@@ -97,10 +106,15 @@ spans AS (
     FROM trace_events e JOIN trace_ops o ON e.trace_id = o.trace_id AND e.op = o.op
     WHERE $with_events AND o.side = $side AND isfinite(e.dur_us)
 )
+, named AS (
+    SELECT *, coalesce(list_bool_and(list_transform($words::VARCHAR[],
+                  lambda word: contains(lower(concat_ws(' ', what, family)), word))), true) AS is_found
+    FROM spans WHERE start_us < $end AND start_us + dur_us > $start
+)
 SELECT lane, what, kind, family, (start_us - $zero) / 1000 AS start, (start_us + dur_us - $zero) / 1000 AS end, dur_us,
-       count(*) OVER (PARTITION BY kind) AS count
-FROM spans WHERE start_us < $end AND start_us + dur_us > $start
-QUALIFY row_number() OVER (PARTITION BY kind ORDER BY dur_us DESC, start_us) <= $most
+       count(*) OVER (PARTITION BY kind) AS count, NOT is_found AS is_faint, $side AS side,
+       count(*) FILTER (is_found) OVER () AS found
+FROM named QUALIFY row_number() OVER (PARTITION BY kind ORDER BY is_found DESC, dur_us DESC, start_us) <= $most
 ORDER BY kind = 'event', kind = 'pause', start_us
 """
 
@@ -142,8 +156,8 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     ids, names = [entry.id for entry in entries], entry_names(entries)
     windows = windows_of(store, entries, side, options)
     length_us = max((window.length_us for window in windows.values()), default=0.0)  # of the axis, which they share
-    ranked = store.table(FAMILIES, {"side": side}, of=ids)["family"].to_pylist()
-    drawn = ranked if len(ranked) == MOST_FAMILIES + 1 else ranked[:MOST_FAMILIES]  # a single one is no rest
+    drawn = drawn_families(store, ids, side, options["pinned"])
+    words = options["tl_find"].lower().split()
     rows: list[Row] = []
     spans: list[Row] = []
     facts: list[Row] = []
@@ -152,7 +166,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         name = {"name": names[entry.id]}
         fact = name | {column: entry.row.get(column) for column in ("form", "busy_us", "idle_us")}
         if entry.id in windows:
-            shares, of_window, more = entry_rows(store, entry, windows[entry.id], axis)
+            shares, of_window, more = entry_rows(store, entry, windows[entry.id], axis, words)
             rows += [name | row for row in shares]
             spans += [name | span for span in of_window]
             fact |= more | {"is_whole": not options["tl_from"] and not options["tl_to"]}
@@ -160,7 +174,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     # What takes most comes first, in both traces.
     rank, order = [*drawn, REST].index, [*names.values()].index
     rows.sort(key=lambda row: (rank(row["family"]), order(row["name"]), row["start_ms"]))
-    kept = ("name", "lane", "what", "kind", "family", "start", "end")
+    kept = ("name", "lane", "what", "kind", "family", "start", "end", "is_faint", "side")
     return {
         "main": rows_table(rows, ["name", "family", "start_ms", "end_ms", "share"]),
         "spans": rows_table([{name: span[name] for name in kept} for span in spans], kept),
@@ -168,7 +182,14 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     }
 
 
-def entry_rows(store: Store, entry: Entry, window: Window, axis: Row) -> tuple[list[Row], list[Row], Row]:
+def drawn_families(store: Store, ids: Sequence[str], side: str, pinned: str | None) -> list[str]:
+    """The pinned one, then those that take most."""
+    ranked: list[str] = store.table(FAMILIES, {"side": side}, of=ids)["family"].to_pylist()
+    ranked.sort(key=lambda family: family != pinned)
+    return ranked if len(ranked) == MOST_FAMILIES + 1 else ranked[:MOST_FAMILIES]  # a single one is no rest
+
+
+def entry_rows(store: Store, entry: Entry, window: Window, axis: Row, words: list[str]) -> EntryRows:
     """Shares and spans of a trace's window, and what the sentences say of it."""
     about = {"side": axis["side"], "start": window.start_us, "end": window.end_us}
     zero = {"zero": window.zero_us}
@@ -177,7 +198,7 @@ def entry_rows(store: Store, entry: Entry, window: Window, axis: Row) -> tuple[l
     length_ms = (entry.row["span_us"] - window.zero_us) / 1000
     expected = (entry.row.get("events") or 0) * min(1.0, (window.high_ms - window.low_ms) / max(length_ms, 1e-9))
     is_asked = has_events and expected <= MOST_ASKED
-    more = {"most": MOST_SPANS, "prefix": PREFIX, "with_events": is_asked}
+    more = {"most": MOST_SPANS, "prefix": PREFIX, "with_events": is_asked, "words": words}
     spans = store.table(SPANS, about | zero | more, of=[entry.id]).to_pylist()
     lanes = list(dict.fromkeys(span["lane"] for span in spans))
     families = store.table(WORK, about, of=[entry.id]).to_pylist() or [{"family": "", "us": None}]
@@ -194,8 +215,10 @@ def entry_rows(store: Store, entry: Entry, window: Window, axis: Row) -> tuple[l
         "lanes": len(lanes),
         "phase": count.get("phase", 0),
         "event": count.get("event", 0),
+        "found": max((span["found"] for span in spans), default=0),
         "pause_us": max((span["dur_us"] for span in spans if span["kind"] == "pause"), default=None),
     }
+    shares = [row | {"is_faint": not all(word in row["family"].lower() for word in words)} for row in shares]
     return shares, [span for span in spans if span["lane"] in lanes[:MOST_LANES]], fact
 
 
@@ -206,6 +229,8 @@ def answer(tables: Tables, options: Options) -> str:
         if fact.get("window_us"):
             lines.append(work_words(fact))
             notes += left_out(fact)
+            if options["tl_find"].strip():
+                notes.append(f"{name}: {counted(fact['found'], 'slice')} in the window with these words.")
         elif fact["form"] == "table":
             notes.append(f"{name} is a table of sums, which has no timeline.")
         else:

@@ -112,6 +112,7 @@ class Chart:
     split: str = ""  # a small chart for each value of this column
     across: int = 0  # so many of them in a row
     size: str = ""
+    kinds: tuple[str, ...] = ()  # of "heat": the values of ``colour`` that have one, always the same, the last grey
     text: str = ""  # written next to or inside the mark
     faint: str = ""  # a column that is true where a mark is background
     dash: str = ""  # a column that is true where a line is dashed
@@ -123,9 +124,19 @@ class Chart:
     picks: str = ""  # "option:NAME:COLUMN" sets an option, "page:NAME:COLUMN" opens a page
 
 
+@dataclass(frozen=True, slots=True)
+class Download:
+    """A file that is made of an answer's tables, besides CSV and Parquet, which each table has."""
+
+    words: str
+    file: str
+    make: Callable[[Tables], bytes]
+    help: str
+
+
 class Question(Protocol):
     """A module of this package. Its docstring is the card's help. With ``NEEDS_TEXTS = True`` runs that have conformers
-    alone are left out, and it is refused where all are such."""
+    alone are left out, and it is refused where all are such. ``DOWNLOADS`` are files of a form of its own."""
 
     __name__: str
     __doc__: str | None

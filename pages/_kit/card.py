@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -27,7 +28,7 @@ from pages._kit.managing import tasks
 from pages._kit.rows import table_height
 from pages._kit.sections import put_unfolded
 from pages._kit.shown import put_shown
-from pages._kit.table_files import table_buttons
+from pages._kit.table_files import file_button, table_buttons
 from pages._kit.time_chart import time_figure
 from pages._kit.words import glossed, help_with_words, unbroken
 
@@ -219,14 +220,15 @@ def follow(chart: Chart, chart_key: str) -> None:
     """A click on a mark sets an option in the address, or opens a page when the card is drawn next."""
     points = st.session_state[chart_key]["selection"]["points"]
     kind, name, _ = chart.picks.split(":")
-    if points:
-        value = points[0].get("customdata")
-        value = str(value[0] if isinstance(value, list) else value)
-        if kind == "page":
-            st.session_state[f"open {chart_key}"] = value
-        else:
-            st.query_params[name] = value
-            st.session_state["picked"] = True
+    value = points[0].get("customdata") if points else None
+    value = value[0] if isinstance(value, list) else value
+    if value is None:
+        return  # as of a bar of several rows
+    if kind == "page":
+        st.session_state[f"open {chart_key}"] = str(value)
+    else:
+        st.query_params[name] = str(value)
+        st.session_state["picked"] = True
 
 
 def show_table(key: str, table: pa.Table, columns: Mapping[str, Column]) -> None:
@@ -301,6 +303,12 @@ def start_buttons(key: str, commands: pa.Table) -> None:
 
 def data(key: str, question: Question, answered: Answered, head: Any) -> None:
     """Every table behind the card, as a table and as files; made when a user opens it."""
+    if downloads := getattr(question, "DOWNLOADS", ()):
+        head = head.container(horizontal=True, width="content")
+    for download in downloads:
+        with head:
+            make = partial(download.make, answered.tables)
+            file_button(download.words, make, download.file, key=f"{download.file}-{key}", help=download.help)
     popover = head.popover(
         "Data",
         icon=":material/table:",

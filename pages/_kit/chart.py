@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape, unescape
 from itertools import islice, product
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal
 
 from engine.errors import one_line
-from engine.figures.words import counted, hundredths, large, number, shortened, significant, times
+from engine.figures.words import counted, hundredths, large, number, shortened, significant, time_unit, times
 from engine.questions.question import Chart, Column
 from pages._kit.theme import ink_on, mixed, palette, plotly_template
 
@@ -77,10 +77,12 @@ def figure_of(
     import plotly.graph_objects as go  # half a second, and only pages with charts pay it
 
     rows = [with_escaped(chart, row) for row in rows if None not in (row[chart.x], row[chart.y])]
+    rows, columns = in_one_unit(chart, rows, columns)
     panels = panels_of(chart, rows)
     across = chart.across or (1 if chart.kind == "bars" else min(2, len(panels)))
     if chart.kind == "heat":
         traces = [heat(chart, panel.rows, columns) | axes_of(index) for index, panel in enumerate(panels)]
+        traces += kind_legend(chart, rows) if chart.kinds else ()
     else:
         traces = series_traces(chart, panels, columns, order, names)
     legend_px = 34 if any(trace.get("showlegend") for trace in traces) else 0
@@ -142,6 +144,15 @@ def with_escaped(chart: Chart, row: Row) -> Row:
     return row | texts
 
 
+def in_one_unit(chart: Chart, rows: list[Row], columns: Mapping[str, Column]) -> tuple[list[Row], Mapping[str, Column]]:
+    """Columns of ms in the unit that suits the largest time: the same on the axis, in words and on hover."""
+    usual = dict.fromkeys((chart.x, chart.y, chart.low, chart.high, chart.text, *chart.hover))
+    names = [name for name in usual if columns.get(name, Column()).unit == "ms"]
+    unit, unit_us = time_unit(max((1000 * abs(row[name] or 0.0) for row in rows for name in names), default=0.0))
+    rows = [row | {name: (row[name] or 0.0) * 1000 / unit_us for name in names} for row in rows]
+    return rows, {**columns, **{name: replace(columns[name], unit=unit) for name in names}}
+
+
 def panels_of(chart: Chart, rows: Sequence[Row]) -> list[Panel]:
     has_categories = any(isinstance(row[chart.y], str) for row in rows)
     by_value: dict[Any, list[Row]] = {} if chart.split else {None: []}
@@ -171,6 +182,9 @@ def series_traces(
             trace["showlegend"] = has_legend and series.name not in in_legend
             trace["hovertext"] = ["<br>".join(hover(chart, row, columns, names)) for row in series.rows]
             trace["hovertemplate"] = "%{hovertext}<extra></extra>"
+            if chart.kind == "bars" and chart.text:
+                of_text = columns.get(chart.text, Column())
+                trace["text"] = [bar_text(row.get(chart.text), of_text) for row in series.rows]
             if chart.picks:
                 trace["customdata"] = [row.get(chart.picks.rpartition(":")[2]) for row in series.rows]
             in_legend.add(series.name)
@@ -408,40 +422,50 @@ def bars(chart: Chart, rows: Sequence[Row], place: int) -> Row:
     if chart.size:
         trace["width"] = [row[chart.size] for row in rows]
     if chart.text:
-        trace |= {"text": [bar_text(row.get(chart.text)) for row in rows], "textposition": "outside"}
-        trace["cliponaxis"] = False
+        trace |= {"textposition": "outside", "cliponaxis": False}
     return trace
 
 
-def bar_text(value: object) -> str:
-    return times(value) if isinstance(value, float) else safe(value or "", 30)
+def bar_text(value: object, column: Column) -> str:
+    if isinstance(value, float):
+        return value_words(value, column) if column.unit else times(value)
+    return safe(value or "", 30)
 
 
 def heat(chart: Chart, rows: Sequence[Row], columns: Mapping[str, Column]) -> Row:
-    """Cells with their text; the darker, the larger ``size``."""
+    """Cells with their text: a colour for each of ``kinds``, or the darker, the larger ``size``."""
     colours = palette()
-    scale = (colours.surface, colours.accent)
+    fills = [colours.surface, *kind_fills(chart)] if chart.kinds else [colours.surface, colours.accent]
     across = list(dict.fromkeys(row[chart.x] for row in rows))
     down = list(dict.fromkeys(row[chart.y] for row in rows))
-    most = max((row[chart.size] for row in rows), default=1) or 1
+    most = 1 if chart.kinds else max((row[chart.size] for row in rows), default=1) or 1
 
     def grid(cell: Callable[[Row], Any], none: Any = "") -> list[list[Any]]:
         """[down, across]"""
         cells = {(row[chart.y], row[chart.x]): cell(row) for row in rows}
         return [[cells.get((y, x), none) for x in across] for y in down]
 
-    def text(row: Row) -> str:
-        ink = ink_on(mixed(*scale, row[chart.size] / most))
-        return f'<span style="color:{ink}">{value_words(row[chart.text], Column())}</span>'
+    def level(row: Row) -> float:
+        """0 is the ground; a kind's is its place."""
+        if chart.kinds:
+            return chart.kinds.index(row[chart.colour]) + 1 if row[chart.colour] else 0
+        return float(row[chart.size])
 
+    def text(row: Row) -> str:
+        fill = fills[int(level(row))] if chart.kinds else mixed(fills[0], fills[1], level(row) / most)
+        return f'<span style="color:{ink_on(fill)}">{value_words(row[chart.text], Column())}</span>'
+
+    count = len(fills)
+    edges = [(place + side) / count for place in range(count) for side in (0, 1)]
+    steps = [(edge, fills[number // 2]) for number, edge in enumerate(edges)]
     return {
         "type": "heatmap",
         "x": across,
         "y": down,
-        "z": grid(lambda row: row[chart.size], None),
-        "zmin": 0,
-        "zmax": most,
-        "colorscale": list(enumerate(scale)),
+        "z": grid(level, None),
+        "zmin": -0.5 if chart.kinds else 0,
+        "zmax": count - 0.5 if chart.kinds else most,
+        "colorscale": steps if chart.kinds else list(enumerate(fills)),
         "showscale": False,
         "xgap": 3,
         "ygap": 3,
@@ -451,6 +475,21 @@ def heat(chart: Chart, rows: Sequence[Row], columns: Mapping[str, Column]) -> Ro
         "hovertext": grid(lambda row: "<br>".join(hover(chart, row, columns, {}))),
         "hovertemplate": "%{hovertext}<extra></extra>",
     }
+
+
+def kind_fills(chart: Chart) -> list[str]:
+    """A colour for each kind; the last one's is neutral."""
+    return [*(entry_colour(place) for place in range(1, len(chart.kinds))), palette().neutral]
+
+
+def kind_legend(chart: Chart, rows: Sequence[Row]) -> Iterator[Row]:
+    """A mark for each kind that is drawn: a map of colours has no legend of its own."""
+    drawn = {row[chart.colour] for row in rows}
+    for kind, fill in zip(chart.kinds, kind_fills(chart), strict=True):
+        if kind in drawn:
+            marker = {"symbol": "square", "size": 12, "color": fill}
+            yield {"type": "scatter", "x": [None], "y": [None], "mode": "markers", "marker": marker,
+                   "name": safe(kind), "showlegend": True}  # fmt: skip
 
 
 def alt_of(title: str, answer: str, rows: Sequence[Row], chart: Chart) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import streamlit as st
 
 from engine.figures.statistics import quotient
-from engine.figures.words import counted, precision_name
+from engine.figures.words import counted, percent, precision_name
 from engine.logits.causes import cause_words
 from engine.logits.health import has_values
 from engine.logits.pairs import first_logs, is_damaged
@@ -59,6 +59,16 @@ COLUMNS = {
     "origin": origin_column(),
     "label": TEXT("label", width=120),
 }
+
+
+def verdict(entry: Entry, name: str) -> str:
+    """Whether a log is healthy, by what was found when it was read. A late read shows in no log alone."""
+    row = entry.row
+    if is_damaged(entry):
+        flagged = percent(quotient(row.get("flagged_entries"), row["entries"]))
+        return f"{name} is damaged: {cause_words(row)}, {flagged} of {row['entries']:,} entries have flagged values."
+    meant = f" {row['flagged_values']:,} values are masks or padding." if row.get("flagged_values") else ""
+    return f"{name}: no sign of damage in {counted(row['entries'], 'entry', 'entries')}.{meant}"
 
 
 def log_names(entries: Sequence[Entry]) -> dict[str, str]:

@@ -23,3 +23,24 @@ def test_which_claims_fell(browser: Browser, demo_server: Server, width: int) ->
         words = seen.page.get_by_test_id("stMainBlockContainer").inner_text().split()
         assert len(words) <= MOST_WORDS
         expect_harmless(seen)
+
+
+@pytest.mark.parametrize("width", [1440, 1000])
+def test_where_does_the_time_go(browser: Browser, demo_server: Server, width: int) -> None:
+    with visit(browser, demo_server, "/profiles", width=width, height=700) as seen:
+        answer = seen.page.locator(".st-key-answer-profiles_families")
+        for part in ("faster by the clock", "most by matrix products"):
+            expect_in_first_screen(seen, answer.get_by_text(part))
+        expect_harmless(seen)
+
+
+@pytest.mark.parametrize("width", [1440, 1000])
+def test_is_this_log_healthy(browser: Browser, demo_server: Server, width: int) -> None:
+    """Each chosen one; and of the store, how many are not."""
+    with visit(browser, demo_server, "/logits", width=width, height=700) as seen:
+        for engine in ("driftscope", "llama.cpp"):
+            words = re.compile(f"^{engine}.*: no sign of damage in")
+            verdict = seen.page.get_by_role("listitem").filter(has_text=words)
+            expect_in_first_screen(seen, verdict)
+        expect_in_first_screen(seen, seen.page.locator(".st-key-answer-logits_models").get_by_text("3 with garbage"))
+        expect_harmless(seen)

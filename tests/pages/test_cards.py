@@ -10,10 +10,12 @@ from streamlit.testing.v1 import AppTest
 
 from engine.figures.words import hundredths
 from engine.questions import PAGES, ask, question_of
-from engine.questions.question import Chart, Column
+from engine.questions.question import Chart, Column, rows_table
 from engine.store.store import Store
 from pages._kit.card import ALL_FIGURES, width_of
-from pages._kit.chart import figure_of, safe
+from pages._kit.chart import FADED, figure_of, safe
+from pages._kit.theme import LIGHT, mixed
+from pages._kit.time_chart import time_figure
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
 from tests.engine.store.stored_runs import store_at
 from tests.pages import apps
@@ -139,6 +141,51 @@ def test_whiskers_reach_from_low_to_high_and_bars_end_at_their_value() -> None:
     bar = {"run": "a", "bar": "whole", "start": 1.0, "end": 0.25, "ratio": 0.25}
     (trace,) = figure_of(Chart("bars", "end", "bar", low="start", text="ratio", log="x"), [bar], {}, ["a"], {}).data
     assert (trace.base[0], trace.base[0] + trace.x[0], trace.text[0]) == (1.0, 0.25, "0.250×")
+
+
+def test_times_of_a_chart_are_in_one_unit() -> None:
+    """1.20 ms stood next to 900 µs."""
+    chart = Chart("bars", "ms", "name", colour="part", text="ms", hover=("ms",))
+    for unit, unit_ms in (("µs", 1e-3), ("ms", 1.0), ("s", 1e3)):
+        times = {"long": 1.2 * unit_ms, "short": -0.9 * unit_ms, "none": 0.0}
+        rows = [{"name": name, "ms": ms, "part": "a"} for name, ms in times.items()]
+        figure = figure_of(chart, rows, {"ms": Column("work", "ms")}, [], {})
+        (trace,) = figure.data
+        assert list(trace.x) == pytest.approx([1.2, -0.9, 0])
+        assert figure.layout.xaxis.title.text == f"work ({unit})"
+        assert list(trace.text) == [f"1.20 {unit}", f"−0.900 {unit}", f"0 {unit}"]
+        assert list(trace.hovertext) == [f"work: {text}" for text in trace.text]
+
+
+def test_slices_have_their_names_and_what_is_not_searched_for_is_faint() -> None:
+    share = {"name": "a", "share": 0.5, "start_ms": 1.0, "end_ms": 3.0}
+    shares = [share | {"family": "gemm", "is_faint": True},
+              share | {"family": "copy", "start_ms": 2.0, "end_ms": 4.0, "is_faint": False}]  # fmt: skip
+    span = {"name": "a", "end": 2.0}
+    spans = [span | {"lane": "marks", "what": "step <1>", "family": None, "start": 0.0, "is_faint": True},
+             span | {"lane": "work", "what": "copy", "family": "copy", "start": 1.5, "is_faint": False}]  # fmt: skip
+    tables = {"main": rows_table(shares), "spans": rows_table(spans)}
+    (chart,) = question_of("profiles_timeline").CHARTS
+    gemm, copy, bars = time_figure(chart, tables, {}).data
+    assert list(bars.text) == ["step &lt;1&gt;", "copy"] and bars.textposition == "inside"
+    assert (list(bars.base), list(bars.x)) == ([1, 1.5], [1, 0.5])  # the axis begins at 1
+    assert (gemm.fillcolor, copy.fillcolor) == (mixed(LIGHT.background, LIGHT.series[0], FADED), LIGHT.series[1])
+    assert list(bars.marker.color) == [mixed(LIGHT.background, LIGHT.muted, FADED), copy.fillcolor]
+    assert (list(gemm.x), list(gemm.y)) == ([1, 2, 3, 4], [0.5, 0, 0, 0])
+
+
+def test_a_kind_of_a_map_has_its_colour_whatever_else_is_there_and_a_legend() -> None:
+    chart = Chart("heat", "x", "y", colour="kind", text="letter", kinds=("a", "b", "on purpose"))
+    fills: list[dict[str, str]] = []
+    for kinds in (["a", "b", ""], ["b", "on purpose"]):
+        rows = [{"x": place, "y": "0", "kind": kind, "letter": kind[:1]} for place, kind in enumerate(kinds)]
+        heat, *legend = figure_of(chart, rows, {}, [], {}).data
+        fills.append({trace.name: trace.marker.color for trace in legend})
+        assert [*fills[-1]] == sorted(filter(None, kinds)) and all(trace.showlegend for trace in legend)
+        steps = [colour for _, colour in heat.colorscale[::2]]
+        assert (heat.zmin, heat.zmax) == (-0.5, len(steps) - 0.5)
+        assert [steps[int(level)] for level in heat.z[0]] == [fills[-1].get(kind, LIGHT.surface) for kind in kinds]
+    assert fills[0]["b"] == fills[1]["b"] != fills[0]["a"] and fills[1]["on purpose"] == LIGHT.neutral
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from tests.crafted import craft_sheet
 from tests.engine.inspection.made import DEMO_STORE
 from tests.engine.store.stored_runs import store_at
 from tests.pages import apps
-from tests.pages.apps import shown, table
+from tests.pages.apps import shown, table, words
 
 ENTRIES = DEMO_STORE.listing(LOGIT_LOG).entries
 BY_NAME = {entry.id.rpartition("-")[0]: entry for entry in ENTRIES}
@@ -42,6 +42,8 @@ def opened(**query: str) -> AppTest:
 def test_a_first_visit_looks_at_the_newest_log_beside_another_engines() -> None:
     app = opened()
     assert shown(app)["logs"] == [OURS.id, THEIRS.id]
+    for log in (OURS, THEIRS):
+        assert f"float32): no sign of damage in {log.row['entries']:,} entries" in words(app)
     picker = app.dataframe[0].value.set_index("log")
     freed = picker.loc[FREED]
     assert (freed["flagged"], freed["entries"], freed["cause"]) == (95.8, 48, "use after free (likely)")
@@ -53,7 +55,9 @@ def test_a_first_visit_looks_at_the_newest_log_beside_another_engines() -> None:
 
 
 def test_health_opens_on_the_newest_damaged_log() -> None:
-    assert shown(opened(view="Health"))["logs"] == [FREED]
+    first = opened(view="Health")
+    assert shown(first)["logs"] == [FREED]
+    assert "is damaged: use after free (likely), 95.8\u00a0% of 48 entries" in words(first).replace(" %", "\u00a0%")
     app = opened(view="Health", log=OURS.id, beside=GREW, of="B")
     assert shown(app)["of"] == GREW
     assert table(app, "why")["cause"].to_list() == ["Use after free (likely)"]

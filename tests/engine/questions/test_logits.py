@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from engine.logits.pairs import late_read
-from engine.questions import ask
+from engine.questions import ask, question_of
 from engine.questions.question import Answered, Tables
 from engine.store.entries import Entry
 from engine.store.store import Store
@@ -68,7 +68,10 @@ def test_the_map_shows_each_value_by_its_most_telling_flag(store: Store, tmp_pat
     letters = {at: cells[at]["letter"] for at in ((0, "0"), (21, "1"), (0, "5"), (0, "11"), (30, "0"))}
     assert letters == {(0, "0"): "O", (21, "1"): "O", (0, "5"): "m", (0, "11"): "m", (30, "0"): ""}
     assert float(cells[0, "0"]["value"]) == pytest.approx(garbled()[0, 0])
-    assert cells[0, "0"]["level"] > cells[0, "5"]["level"] > cells[30, "0"]["level"] == 0
+    marks = {at: cells[at]["mark"] for at in ((0, "0"), (0, "5"), (30, "0"))}
+    assert marks == {(0, "0"): "O outlier (garbage)", (0, "5"): "m mask or padding", (30, "0"): ""}
+    (chart, _) = question_of("logits_health").CHARTS
+    assert {cell["mark"] for cell in cells.values()} - {""} <= {*chart.kinds}
 
 
 def test_flagged_values_are_filtered(store: Store, tmp_path: Path) -> None:

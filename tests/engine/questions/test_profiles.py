@@ -52,6 +52,38 @@ def test_the_steps_lead_from_one_time_to_the_other(store: Store, two: tuple[Entr
     assert len({step["step"] for step in moves}) == 4
 
 
+def test_bars_under_a_twentieth_are_one_with_their_sum_until_they_are_unfolded(store: Store, tmp_path: Path) -> None:
+    """And what is pinned comes first, and is never folded."""
+    times = {GEMM: 1_000, "softmax_x": 5, "somebody's": 4, FMHA: 3, CAT: 2}
+    control = added(store, tmp_path, kernels(*((name, us) for name, us in times.items())))
+    test = added(store, tmp_path, kernels(*((name, 2 * us) for name, us in times.items())))
+    changes: dict[str, list[tuple[str, float]]] = {}
+    chosen: dict[str, dict[str, Any]] = {"folded": {}, "all": {"small": True}, "pinned": {"pinned": "concat"}}
+    for name, options in chosen.items():
+        steps = rows(store, "families", control, test, table="steps", per="whole traces", **options)
+        moves = [(row["family"], round(1_000 * row["change"], 9)) for row in steps[1:-1]]
+        changes[name] = moves
+        assert 1_000 * steps[-2]["end"] == pytest.approx(2 * sum(times.values()))
+    assert changes["folded"] == [("gemm", 1_000), ("softmax", 5), ("other", 4), (None, 5)]
+    assert changes["all"] == [("gemm", 1_000), ("softmax", 5), ("other", 4), ("attention", 3), ("concat", 2)]
+    assert changes["pinned"][:2] == [("concat", 2), ("gemm", 1_000)] and len(changes["pinned"]) == 5
+    table = rows(store, "families", control, test, table="table", pinned="concat")
+    assert table[0]["family"] == "concat"
+    alone = rows(store, "families", control, table="steps", per="whole traces")
+    assert [row["step"] for row in alone] == ["gemm", "softmax", "other", "and 2 more"]
+    assert 1_000 * alone[-1]["end"] == pytest.approx(5)
+
+
+def test_a_trace_is_read_once_however_many_ask_for_it(
+    store: Store, two: tuple[Entry, Entry], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The notes above the cards and the first card each read both traces."""
+    first = traces_of(store, two)
+    monkeypatch.setattr(Store, "table", lambda *_, **__: pytest.fail("read again"))
+    assert traces_of(store, two) == first
+    assert traces_of(store, two[:1])[1].families == first[0].families
+
+
 @given(st.integers(0, 50), st.floats(0, 1e6), st.integers(0, 50), st.floats(0, 1e6), st.floats(1, 99), st.floats(1, 99))
 def test_more_calls_and_slower_calls_add_up(
     calls: int, us: float, test_calls: int, test_us: float, n: float, test_n: float
@@ -205,6 +237,10 @@ def test_operations_that_came_went_grew_and_shrank(store: Store, tmp_path: Path)
     assert rows(store, "kernels", *pair, table="table", kernel="no such") == []  # the bug: a KeyError
     (largest,) = rows(store, "kernels", *pair, table="largest", kernel="same")
     assert (largest["words"], largest["move"]) == ("+2.00 µs", "more in the test")
+    pinned = rows(store, "kernels", *pair, table="largest", kernel="added", operation=largest["key"])
+    assert [row["name"] for row in pinned] == ["same", "added"]  # whatever is searched for
+    calls = rows(store, "kernels", *pair, table="most_calls", by="calls")
+    assert {row["name"]: row["calls"] for row in calls} == {"gone": -1, "added": 1, "fewer": -1, "more": 1}
     streams = rows(store, "kernels", *pair, table="streams", operation=largest["key"])
     assert [(row["stream"], row["us"]) for row in streams] == [("7", 4), ("20", 4), ("7", 5), ("20", 5)]
     assert [row["delay_us"] for row in streams[:2]] == [20, 20]
@@ -258,6 +294,13 @@ def test_spans_of_a_window(store: Store, tmp_path: Path) -> None:
     ]
     part = rows(store, "timeline", entry, table="spans", tl_from="0.11", tl_to="0.125")
     assert [row["what"] for row in part if row["kind"] == "event"] == [FMHA]
+    found = rows(store, "timeline", entry, table="spans", tl_find="fmha_X pause")
+    assert not any(not row["is_faint"] for row in found)  # both words in one name
+    found = rows(store, "timeline", entry, table="spans", tl_find="FMHA")
+    assert [row["what"] for row in found if not row["is_faint"]] == [lanes[2][1], lanes[3][1], FMHA]
+    shares = rows(store, "timeline", entry, tl_find="gem", pinned="attention")
+    assert {row["family"]: row["is_faint"] for row in shares} == {"attention": True, "gemm": False, "concat": True}
+    assert shares[0]["family"] == "attention"  # the lowest of the shares
     table = tmp_path / "table.tsv"
     table.write_text("name\tcount\ttotal_ms\nfmha\t10\t5\n")
     assert "no timeline" in ask(store, "profiles_timeline", [add_trace(store, table).id]).answer
