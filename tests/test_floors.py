@@ -229,11 +229,25 @@ def repository_files() -> list[Path]:
 def test_the_top_level_holds_what_it_should() -> None:
     top = {path.relative_to(ROOT).parts[0] for path in repository_files()}
     folders = set(".ci .streamlit data docs engine pages tests tools".split())
-    files = set(
-        ".dockerignore .gitattributes .gitignore CHANGELOG.md CITATION.cff CONTRIBUTING.md Dockerfile LICENSE".split()
-    )
-    files |= set("Dockerfile LICENSE Makefile README.md app.py pyproject.toml".split())
+    files = set(".dockerignore .gitattributes .gitignore .pre-commit-config.yaml CHANGELOG.md CITATION.cff".split())
+    files |= set("CONTRIBUTING.md Dockerfile LICENSE Makefile README.md app.py pyproject.toml".split())
     assert not {name for name in top - folders - files if not re.fullmatch(r"requirements[a-z-]*\.(txt|lock)", name)}
+
+
+def test_the_container_serves_as_a_user_without_rights() -> None:
+    """Who owns the program, and the folder that the store's volume covers, which is there before it."""
+    lines = (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines()
+    made, user, copied, store, volume, served = (
+        next(at for at, line in enumerate(lines) if part in line)
+        for part in ("useradd", "USER ", "COPY --chown=driftscope", "mkdir -p data/store", "VOLUME ", "CMD ")
+    )
+    assert made < user < copied < store < volume < served
+    assert [line for line in lines if line.startswith("USER")] == ["USER driftscope"]
+
+
+def test_hooks_before_a_commit_are_ruff_alone() -> None:
+    hooks = re.findall(r"entry: (.+)", (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
+    assert [hook.split(" -m ")[1].split()[:2] for hook in hooks] == [["ruff", "check"], ["ruff", "format"]]
 
 
 def test_no_file_names_a_package_registry() -> None:

@@ -15,8 +15,9 @@ import pyarrow as pa
 
 from engine.errors import SqlError
 
-VERSION = 9
-"""Of what is written here. Readers take this one and all older ones; ``engine.store.views`` fills what those lack."""
+VERSION = 10
+"""Of what is written here. Readers take this one and all older ones; ``engine.store.views`` fills what those lack, and
+leaves out what they had besides."""
 
 TEXT, WHOLE, SMALL, REAL, FLAG = pa.string(), pa.int64(), pa.int32(), pa.float64(), pa.bool_()
 TEXTS, IDS, MOMENT = pa.list_(TEXT), pa.list_(SMALL), pa.timestamp("us", tz="UTC")

@@ -347,9 +347,12 @@ def rewrite_run(entry: Entry, tables: Mapping[str, pa.Table], columns: Mapping[s
         if any(now.parts.get(name) != entry.parts.get(name) for name in tables):
             raise StoreError(f"{entry.id} was changed by another process meanwhile", "Try again")
         rows = {
-            table.name: pa.concat_tables([table.schema.empty_table(), now.read(table.name)], promote_options="default")
+            # Columns that came later are null, those that went are left out.
+            table.name: pa.concat_tables(
+                [table.schema.empty_table(), now.read(table.name)], promote_options="default"
+            ).select(table.names)
             for table in RUN.tables
-            if table.name in now.parts and now.version < VERSION  # columns that came later are null
+            if table.name in now.parts and now.version < VERSION
         }
         parts = {
             name: asdict(write_part(files, folder, f"{name}-{uuid.uuid4().hex[:8]}.parquet", table))

@@ -1,7 +1,8 @@
 """DuckDB over a store's files, in memory: a view for each table, whatever the schema version of its files.
 
 The views name every file, which is ten times as fast as filtering folders. Columns that tables of older versions lack
-are null, and ``conformer`` 0. Damage shows only when a file is read, so ``engine.store.store`` handles it.
+are null, and ``conformer`` 0; columns that only those have are left out. Damage shows only when a file is read, so
+``engine.store.store`` handles it.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ def _view(connection: duckdb.DuckDBPyConnection, table: Table, entries: Sequence
         paths = [entry.path(table.name).replace("'", "''") for entry in entries if entry.version == version]
         names = "', '".join(PATTERN.sub(r"[\g<0>]", path) for path in paths)
         parts.append(f"SELECT * FROM read_parquet(['{names}'], hive_partitioning = false)")
-    rows = f"({' UNION ALL BY NAME '.join(parts)})"
+    names = ", ".join(f'"{name}"' for name in table.names)
+    rows = f"(SELECT {names} FROM ({' UNION ALL BY NAME '.join(parts)}))"
     connection.execute(f'CREATE TEMP VIEW "{table.name}" AS SELECT {select_list(table.schema)} FROM {rows}')
 
 

@@ -12,8 +12,9 @@ import pytest
 
 from engine.errors import StoreError
 from engine.store import views
-from engine.store.columns import Table
+from engine.store.columns import VERSION, Table
 from engine.store.schema import KINDS, RUN, SAMPLES, STEPS
+from engine.store.staging import rewrite_run
 from engine.store.store import DEMO, Store
 from engine.store.views import connect, datasets
 from tests.crafted import copied, craft, craft_sheet, without
@@ -141,3 +142,16 @@ def test_a_query_that_takes_more_says_so(tmp_path: Path, monkeypatch: pytest.Mon
     views._database.cache_clear()
     monkeypatch.undo()
     assert store_at(tmp_path).rows("SELECT 1 AS n") == [{"n": 1}]
+
+
+def test_a_column_that_went_is_left_out_of_queries_and_of_what_is_written_again(tmp_path: Path) -> None:
+    """Runs of version 9 have `log_weight_sd`, which nothing wrote or read."""
+    store, entry = copied(tmp_path, RUN, demo_run("qwen", "exact"))
+    assert entry.version == 9 and "log_weight_sd" in entry.read("samples").schema.names
+    written(store.home, "today")
+    sql = "SELECT * FROM samples ORDER BY run_id, sample_id"
+    before = store.table(sql)
+    assert before.schema.names == list(SAMPLES.names) and before.num_rows == 68
+    again = rewrite_run(entry, {}, {"clean": 0})
+    assert again.version == VERSION and again.read("samples").schema.names == list(SAMPLES.names)
+    assert store.table(sql).to_pylist() == before.to_pylist()
