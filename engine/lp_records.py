@@ -1,18 +1,24 @@
 """One record per LP: what every floor knows of an LP without compiling it.
 
-A new LP is one file in ``engine/lp/`` with a function ``build`` (see ``engine.lp.constraint``) and one record here. The
-command line, the pages, the number of FREE positions and the kinds of blocks follow from the record.
+A new LP is one file in ``engine/lp/`` with a function ``build`` (see ``engine.lp.constraint``) and one record here, or
+one file of another package with both (``engine.installed``). The command line, the pages, the number of FREE positions
+and the kinds of blocks follow from the record.
 """
 
 from __future__ import annotations
 
+import logging
 import math
 from dataclasses import asdict, dataclass, replace
+from importlib import import_module
 from typing import Literal, get_args
 
 from engine.errors import ConstraintError, nearest, shown
+from engine.installed import modules_of
 from engine.records import BinFormat, Descriptors, NumberFormat
 from engine.user_files import parsed_json
+
+log = logging.getLogger(__name__)
 
 DEFAULT_PLACEHOLDER = "0.0000,0.0000,0.0000"
 SHORT_PLACEHOLDER = "0.000,0.000,0.000"
@@ -269,3 +275,19 @@ def full_name(name: str) -> str:
     """The LP's own name for any that it goes by, with its cleanup."""
     lp, cleanup = split_cleanup(name)
     return lp_record(lp).name + (f"+{CLEANUP}" if cleanup else "")
+
+
+def _add_installed() -> None:
+    """The LPs of other packages, whose modules import this one: when all above is there. One that cannot be imported,
+    or has a name that is taken, costs a warning."""
+    for name, module in modules_of("driftscope.lps").items():
+        try:
+            record = import_module(module).RECORD
+            if record.name in LPS or record.module != module:
+                raise ValueError(f"its record is named {record.name} and {record.module}")
+            LPS[record.name] = record
+        except Exception as error:  # noqa: BLE001 - code of others
+            log.warning("the LP %s of another package is left out: %s: %s", name, type(error).__name__, error)
+
+
+_add_installed()

@@ -13,37 +13,37 @@ from pathlib import Path
 import pytest
 
 from tests.support import ROOT
+from tests.test_size import PAGES, ROOMS
 
-# From the ground up, as docs/architecture.md has them. A module may import from floors below its own, from its own
-# package, and a lone module of `engine` also from the lone modules beside it.
-FLOORS: list[tuple[str, ...]] = [
-    ("engine",),  # the package itself: its version
-    (
-        *("engine.records", "engine.lp_records", "engine.errors", "engine.paths"),
-        *("engine.user_files", "engine.file_forms", "engine.processes"),
-        "engine.sandbox",
-    ),
-    ("engine.figures",),
-    ("engine.assets",),
-    ("engine.chem",),
-    ("engine.text",),
-    ("engine.models",),
-    ("engine.lp",),
-    ("engine.decode",),
-    ("engine.store",),
-    ("engine.inspection",),
-    ("engine.comparing",),
-    ("engine.profile", "engine.logits"),
-    ("engine.jobs",),
-    ("tools.training",),
-    ("engine.evidence",),
-    ("engine.questions",),
-    ("engine.cli",),
-    ("engine.__main__",),
-    ("pages",),
-    ("app",),
-]
-FLOOR_OF = {unit: floor for floor, units in enumerate(FLOORS) for unit in units}
+# The rooms of docs/architecture.md and tests/test_size.py, from the top, each with its floors, from the top. A module
+# may import from floors below its own, from its own package, and a lone module of `engine` also from those beside it.
+FLOORS: dict[str, list[tuple[str, ...]]] = {
+    "app.py, pages/*.py": [("app",), ("pages",)],
+    "pages/_live/, _drift/, ...": [tuple(f"pages._{name}" for name in ("app", *PAGES))],
+    "pages/_kit/": [("pages._kit",)],
+    "engine/cli/": [("engine.__main__",), ("engine.cli",)],
+    "engine/questions/": [("engine.questions",)],
+    "engine/evidence/, engine/comparing/": [("engine.evidence", "engine.comparing")],
+    "engine/jobs/": [("engine.jobs",)],
+    "engine/inspection/": [("engine.inspection",)],
+    "engine/profile/, engine/logits/": [("engine.profile", "engine.logits")],
+    "engine/store/": [("engine.store",)],
+    "engine/decode/": [("engine.decode",)],
+    "engine/lp/, engine/models/": [("engine.lp",), ("engine.models",)],
+    "engine/text/": [("engine.text",)],
+    "engine/chem/": [("engine.chem",)],
+    "engine/figures/, sandbox.py, errors.py, records.py, paths.py": [
+        ("engine.assets",),
+        ("engine.figures",),
+        (
+            *("engine.records", "engine.lp_records", "engine.errors", "engine.paths", "engine.user_files"),
+            *("engine.file_forms", "engine.installed", "engine.processes", "engine.sandbox"),
+        ),
+        ("engine",),  # the package itself: its version
+    ],
+}
+_FROM_THE_GROUND = [units for floors in FLOORS.values() for units in floors][::-1]
+FLOOR_OF = {unit: floor for floor, units in enumerate(_FROM_THE_GROUND) for unit in units}
 LONE = {unit for unit in FLOOR_OF if (ROOT / f"{unit.replace('.', '/')}.py").is_file()}
 
 SOURCE_SUFFIXES = {".py", ".js", ".css", ".html", ".sql"}
@@ -130,6 +130,14 @@ def test_a_module_imports_only_from_floors_below_its_own() -> None:
             if (target := unit_of(dotted)) is not None and not allowed(importer, target)
         ]
     assert not wrong, "these reach up or sideways"
+
+
+def test_documents_and_tests_have_the_same_rooms_in_one_order() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    table = re.search(r"^\| room \|.*\n\|---.*\n((?:\|.*\n)+)", text, re.MULTILINE)
+    assert table
+    described = [row.split(" | ")[0].removeprefix("| ").replace("`", "") for row in table[1].splitlines()]
+    assert described == list(FLOORS) == list(ROOMS)[: len(FLOORS)] and len(FLOORS) == 15
 
 
 def may_page_import(importer: str, target: str) -> bool:

@@ -242,9 +242,9 @@ def generate(
     molecules, skipped = read_molecules(io, smiles or [], file)
     # Imported here: torch takes seconds.
     from engine.decode.generation import Generation, backend_for, document, names_of
+    from engine.inspection.trace_steps import aligned_samples
     from engine.models.devices import set_threads
     from engine.models.loading import load_model
-    from engine.profile.steps import aligned_samples
 
     set_threads(of_model.threads)
     loaded = load_model(entry, choice.device, choice.dtype, choice.attention)

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from engine.comparing.measures import SAMPLED, has_samples
 from engine.figures import statistics
 from engine.figures.statistics import LEAST_MOLECULES, Array, Interval, Sums, sums_by_molecule
-from engine.inspection.memo import computed_once
 from engine.store.entries import Entry
+from engine.store.memo import computed_once
 from engine.store.schema import BLOCKS
 from engine.store.store import Store
 from engine.store.views import WALL_PART_S

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from engine.chem.smiles import enriched_descriptors
 from engine.errors import DriftscopeError
-from engine.inspection.memo import computed_once
 from engine.inspection.runs import RunFacts, number_format, placeholder_of, run_tokenizer
 from engine.records import FIXED4, BinFormat, NumberFormat
+from engine.store.memo import computed_once
 from engine.store.store import Store
 from engine.text.blocks import read_block
 from engine.text.template import FREE, block_spans, token_roles

@@ -27,10 +27,10 @@ from engine.chem.rmsd import differences
 from engine.chem.smiles import parse_written
 from engine.chem.structure_files import to_sdf
 from engine.errors import DriftscopeError
-from engine.inspection.memo import computed_once
 from engine.records import Molecule, NumberFormat, ReaderName
 from engine.store.entries import Entry, model_name, number_format_of
 from engine.store.generations import conformer_texts
+from engine.store.memo import computed_once
 from engine.store.schema import BLOCKS
 from engine.store.store import Store
 from engine.text.blocks import READ_FORMAT, SOUND

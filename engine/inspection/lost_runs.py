@@ -15,10 +15,10 @@ import pyarrow as pa
 from engine.chem.other_forms import OTHER_WORDS, other_form
 from engine.errors import DriftscopeError, RunError
 from engine.inspection.lost_token import WHICH_NUMBERS, WHOLE, LostBlock, lost_of_sample, may_be_lost
-from engine.inspection.memo import computed_once
 from engine.inspection.runs import facts_of, run_tokenizer
 from engine.inspection.sample import molecule_of_answer
 from engine.store.entries import Entry, is_binned, without_samples
+from engine.store.memo import computed_once
 from engine.store.schema import LOST, SAMPLES
 from engine.store.staging import rewrite_run
 from engine.store.store import Store

@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 from engine.errors import StoreError
 from engine.figures import words
 from engine.figures.statistics import Array, Bootstrap, Interval, correlation_within, interval
-from engine.inspection.memo import computed_once
 from engine.inspection.runs import RunFacts, facts_of
 from engine.store.entries import Entry
+from engine.store.memo import computed_once
 from engine.store.schema import SAMPLES, STEPS
 from engine.store.store import Store
 

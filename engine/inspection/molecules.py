@@ -22,9 +22,9 @@ import pyarrow.compute as pc
 from engine.chem.enriched import misread_ang
 from engine.chem.verdict import GRAPH
 from engine.inspection.axes import AXES, axis_drifts
-from engine.inspection.memo import computed_once
 from engine.inspection.runs import facts_of, number_format
 from engine.store.entries import Entry
+from engine.store.memo import computed_once
 from engine.store.schema import SAMPLES
 from engine.store.store import Store
 from engine.store.views import WALL_PART_S

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from engine.decode.steps import StepObserver
+from engine.inspection.trace_steps import aligned_in_run, repeats, step_rows
 from engine.profile.capture import Capture
 from engine.profile.ingest import add_trace
-from engine.profile.steps import aligned_in_run, repeats, step_rows
 from engine.store.store import Store
 from engine.text.align import Alignment
 from engine.user_files import writing

@@ -12,11 +12,11 @@ from typing import Any
 import pyarrow as pa
 
 from engine.errors import StoreError
-from engine.inspection.memo import computed_once
 from engine.logits.causes import TITLES
 from engine.logits.entries import MOST_INDEX
 from engine.logits.rules import FLAGS, load_rules
 from engine.store.entries import Entry
+from engine.store.memo import computed_once
 from engine.store.schema import LOGIT_ENTRIES, LOGIT_VALUES
 from engine.store.store import Store
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.inspection.memo import computed_once
 from engine.logits.causes import ON_PURPOSE
 from engine.logits.health import has_values
 from engine.store.entries import Entry
+from engine.store.memo import computed_once
 from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
 

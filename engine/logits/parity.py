@@ -13,12 +13,12 @@ from typing import Any
 
 from engine.errors import FileError
 from engine.figures.words import counted, fixed, percent, precision_name, shortened, significant
-from engine.inspection.memo import computed_once
 from engine.logits.causes import positions_in_words
 from engine.logits.health import check_values
 from engine.logits.pairs import PAIRED, both
 from engine.logits.rules import load_rules
 from engine.store.entries import Entry
+from engine.store.memo import computed_once
 from engine.store.schema import LOGIT_ENTRIES
 from engine.store.store import Store
 

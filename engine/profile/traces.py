@@ -20,8 +20,8 @@ from engine.decode.steps import PREFIX, STEP
 from engine.errors import StoreError
 from engine.figures.statistics import quotient
 from engine.figures.words import fixed, speed
-from engine.inspection.memo import computed_once
 from engine.store.entries import Entry, entry_names
+from engine.store.memo import computed_once
 from engine.store.schema import TRACE_MARKS, TRACE_OPS, TRACE_TIMELINE
 from engine.store.store import Store
 

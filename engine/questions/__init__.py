@@ -15,14 +15,15 @@ from typing import Any, cast
 from engine.comparing.measures import has_samples, is_pool, run_names
 from engine.errors import DriftscopeError, nearest, shown
 from engine.figures.words import counted, listed
-from engine.inspection.memo import Memo
+from engine.installed import modules_of
 from engine.models.registry import load_registry
 from engine.questions.question import Answered, Kind, NeedsTexts, Option, Question, SampleOf, with_note
 from engine.store.entries import Entry, entry_names, is_profiled, model_name
+from engine.store.memo import Memo
 from engine.store.schema import LOGIT_LOG, RUN, TRACE
 from engine.store.store import Store
 
-PAGES: Mapping[str, Mapping[tuple[str, str], Sequence[str]]] = {
+PAGES: dict[str, dict[tuple[str, str], list[str]]] = {
     "compare": {
         ("Side by side", ""): ["compare_matrix", "compare_figures"],
         ("Charts", "Speed and pass rate"): ["compare_speed"],
@@ -56,7 +57,14 @@ PAGES: Mapping[str, Mapping[tuple[str, str], Sequence[str]]] = {
     },
     "logits": {("Models", ""): ["logits_models"], ("Health", ""): ["logits_health"], ("Parity", ""): ["logits_parity"]},
 }
-KEYS = [key for views in PAGES.values() for keys in views.values() for key in keys]
+INSTALLED = modules_of("driftscope.questions")
+"""Questions of other packages: modules by key. The page that a key begins with shows it; others are for terminals."""
+for _key in INSTALLED:
+    if _key.startswith("compare_"):
+        PAGES["compare"].setdefault(("Charts", "Installed"), []).append(_key)
+    elif (_page := _key.partition("_")[0]) in ("drift", "evidence", "profiles"):
+        [*PAGES[_page].values()][-1].append(_key)
+KEYS = list(dict.fromkeys([*(key for views in PAGES.values() for keys in views.values() for key in keys), *INSTALLED]))
 KINDS = {"run": RUN, "trace": TRACE, "log": LOGIT_LOG}
 MOST_DIGITS = 10  # of the number of a sample
 _answers: Memo[Answered] = Memo(96)
@@ -69,7 +77,13 @@ class QuestionError(DriftscopeError):
 def question_of(key: str) -> Question:
     if key not in KEYS:
         raise QuestionError(f"there is no question {shown(key)}", nearest(key, KEYS))
-    return cast(Question, import_module(f"engine.questions.{key}"))
+    try:
+        return cast(Question, import_module(INSTALLED.get(key, f"engine.questions.{key}")))
+    except Exception as error:
+        if key not in INSTALLED:
+            raise
+        problem = f"the question {key} of another package cannot be imported ({type(error).__name__}: {error})"
+        raise QuestionError(problem, f"Repair {INSTALLED[key]}, or remove its package") from error
 
 
 def ask(store: Store, key: str, ids: Sequence[str], chosen: Mapping[str, Any] | None = None) -> Answered:

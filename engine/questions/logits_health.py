@@ -12,7 +12,6 @@ from typing import Any
 
 from engine.errors import one_line
 from engine.figures.words import capitalised, counted, fixed, percent, significant
-from engine.inspection.memo import computed_once
 from engine.logits.causes import CERTAINTY_LABELS, ON_PURPOSE, RULES, positions_in_words
 from engine.logits.health import DAMAGED, check_values, damage_query, health
 from engine.logits.pairs import late_read
@@ -20,6 +19,7 @@ from engine.logits.parity import log_name
 from engine.logits.rules import FLAGS, MEANING
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry
+from engine.store.memo import computed_once
 from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
 

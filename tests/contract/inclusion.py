@@ -89,7 +89,7 @@ def _lost_rows(
         elif (key := _id(row, names)) in by_id:
             yield from lost(row, by_id[key], path)
         else:
-            yield path, f"the row {key} is lost"
+            yield _row_path(path, key), f"the row {key} is lost"
 
 
 def id_of(rows: list[Any]) -> list[str] | None:
@@ -107,6 +107,11 @@ def _id(row: Any, names: Sequence[str]) -> tuple[Any, ...]:
     return tuple(row.get(name) if isinstance(row, dict) else None for name in names)
 
 
+def _row_path(path: str, key: tuple[Any, ...]) -> str:
+    """Of a row that is lost as a whole: ``samples/log_weight_sd`` of a list of tables and columns."""
+    return "/".join((path, *map(str, key))).lstrip("/")
+
+
 def _is_equal(expected: Any, actual: Any) -> bool:
     numbers = (int, float)
     if isinstance(expected, numbers) and isinstance(actual, numbers) and not isinstance(expected, bool):
@@ -118,6 +123,7 @@ def paths(expected: Any, path: str = "") -> Iterator[str]:
     """Every path of a recorded answer, as ``lost`` has them."""
     yield path
     if isinstance(expected, dict) and COUNT in expected:
+        yield from (_row_path(path, _id(row, expected[ID] or ())) for row in expected[ROWS])
         expected = expected[ROWS]
     if isinstance(expected, dict):
         for key, item in expected.items():

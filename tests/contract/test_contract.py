@@ -147,7 +147,7 @@ ROWS = [{"run_id": f"run {number}", "s": number / 3} for number in range(20)]
         (ROWS, ROWS[::-1], []),
         (ROWS, [*ROWS, {"run_id": "new", "s": 1}], []),
         (ROWS, [{**row, "s": 2} for row in ROWS], ["s", "s", "s"]),
-        (ROWS[:3], [*ROWS[1:3], *ROWS[5:6]], [""]),
+        (ROWS[:3], [*ROWS[1:3], *ROWS[5:6]], ["run 0"]),
         (ROWS, ROWS[1:], [""]),
     ],
 )

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from engine.inspection.memo import computed_once
 from engine.inspection.runs import number_format, placeholder_of, run_facts, run_tokenizer, runs_with_samples
 from engine.lp_records import DEFAULT_PLACEHOLDER
 from engine.models.registry import USER_VARIABLE
 from engine.records import FIXED4, SHORTEST4, TRIMMED4
 from engine.store.entries import Entry, number_format_of
 from engine.store.files import Files
+from engine.store.memo import computed_once
 from engine.store.store import Store
 from engine.text.blocks import READ_FORMAT
 from engine.text.tokenizer_build import folder_of

@@ -5,9 +5,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar, runtime_checkable
 
-from engine.inspection.runs import RunFacts
 from engine.store.entries import Entry
 from engine.store.store import Store
 
@@ -19,6 +18,14 @@ Value = TypeVar("Value")
 class _Call:
     key: Hashable
     make: Callable[[], Any] = field(compare=False)
+
+
+@runtime_checkable
+class HasKey(Protocol):
+    """What an entry or a run counts by: the checksums of its files."""
+
+    @property
+    def key(self) -> Hashable: ...
 
 
 class Memo(Generic[Value]):
@@ -39,7 +46,7 @@ def computed_once(most: int) -> Callable[[Callable[Arguments, Value]], Callable[
     def key_of(argument: Any) -> Hashable:
         if isinstance(argument, Entry):
             return (argument.files.where, *argument.key)
-        return argument.key if isinstance(argument, RunFacts) else argument
+        return argument.key if isinstance(argument, HasKey) else argument
 
     def decorate(compute: Callable[Arguments, Value]) -> Callable[Arguments, Value]:
         memo: Memo[Value] = Memo(most)
