@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from engine.figures.queue_words import ENDED
@@ -77,9 +78,13 @@ def nothing(job: Job[Any]) -> None:
     return None
 
 
-def ended(job: Job[Any]) -> str:
+def awaited(is_so: Callable[[], object]) -> None:
     until = time.monotonic() + PATIENCE_S
-    while job.state not in ENDED:
+    while not is_so():
         assert time.monotonic() < until
         time.sleep(0.001)
+
+
+def ended(job: Job[Any]) -> str:
+    awaited(lambda: job.state in ENDED)
     return job.state

@@ -192,11 +192,10 @@ def atom_rows(
     redrawn: Mapping[int, str] = {},
     *,
     form: NumberFormat = READ_FORMAT,
-    is_open: bool = False,
     only: int = 0,
 ) -> list[AtomRow]:
     """In the order of the text. ``wrong``: what the molecule's checks say of an atom; ``redrawn``: by block, what a
-    guard did. Of an open text, what is not written yet has no rows. Without an alignment there are blocks alone.
+    guard did. Without an alignment there are blocks alone.
     ``only``: this conformer's."""
     blocks = _of_conformer(blocks, only)
     several = max(map(_conformer, blocks), default=1) > 1 and not only
@@ -214,8 +213,6 @@ def atom_rows(
     rows, indexes = list[AtomRow](), dict[Key, int]()
     for key, columns in _runs(alignment, len(elements), only):
         tokens = [alignment.rows[column] for column in columns]
-        if is_open and all(token.pos is None for token in tokens):
-            continue
         if key is None:
             rows += _between(columns, tokens, steps)
         elif key in indexes:  # an atom's block is interrupted: one row all the same
@@ -224,9 +221,7 @@ def atom_rows(
         else:
             indexes[key] = len(rows)
             block = of_key.get(key)
-            rows.append(
-                _missing(key, columns, elements, several, is_open) if block is None else row_of(block, columns, tokens)
-            )
+            rows.append(_missing(key, columns, elements, several) if block is None else row_of(block, columns, tokens))
     return rows
 
 
@@ -242,11 +237,10 @@ def _conformer(block: Row) -> int:
     return int(block.get("conformer", 1))
 
 
-def _missing(key: Key, columns: tuple[int, ...], elements: Sequence[str], several: bool, is_open: bool) -> AtomRow:
+def _missing(key: Key, columns: tuple[int, ...], elements: Sequence[str], several: bool) -> AtomRow:
     conformer, atom = key
     name = _name(atom if conformer else None, elements, conformer * several)
-    words = "" if is_open else f"{name}: nothing was written."
-    return AtomRow(atom if conformer else None, name, "" if is_open else "missing", columns, words=words)
+    return AtomRow(atom if conformer else None, name, "missing", columns, words=f"{name}: nothing was written.")
 
 
 def _name(atom: int | None, elements: Sequence[str], conformer: int) -> str:

@@ -10,9 +10,9 @@ import functools
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from engine.chem.enriched import skeleton_of
 from engine.chem.smiles import parse_smiles
@@ -66,11 +66,12 @@ class LaneWatch:
         self.texts = {sample: LaneText() for sample in range(self.samples)}
         self.reader: Reader | None = None  # from here on until the end: once the model is loaded
         self.template_tokens: list[int] = []  # by molecule, about as many as a sample has
-        self.device, self.backend = "", plan.plan.backend  # auto until the model is loaded
+        self.backend = plan.plan.backend  # auto until the model is loaded
+        self.run_row: Mapping[str, Any] = {}  # of runs, with the device and the dtype, once the model is loaded
         self.tokens = self.forced_tokens = self.forward_passes = 0
         self.redrawn: Counter[str] = Counter()  # how often blocks were redrawn, by the check that had failed
         self.thrown_tokens = 0  # no part of the tokens
-        self.seconds = 0.0  # of decoding
+        self.seconds = self.memory_mb = 0.0  # of decoding; the process's, or the GPU's, at its most
         self.run_id: str | None = None  # once it is stored
         self.notes: tuple[str, ...] = ()
         self._aligned: dict[int, tuple[tuple[int, int, int], Alignment]] = {}  # by sample; how far it had come then
@@ -94,6 +95,7 @@ class LaneWatch:
                     text.answer = generation.samples[-1]
         self.tokens, self.forced_tokens = counters.tokens, counters.forced_tokens
         self.forward_passes, self.seconds = counters.forward_passes, counters.decode_s or seconds
+        self.memory_mb = counters.peak_memory_mb
 
     @property
     def answered(self) -> list[Sample]:
@@ -172,7 +174,7 @@ def _write(watch: LaneWatch, files: Files, job: Job[None]) -> None:
     staging = begin(files, loaded, molecules, replace(watch.plan, group=len(molecules)))
     try:
         run = Run(staging, loaded, molecules, RunPlan.read(staging.sheet["plan"]))
-        watch.backend = run.plan.plan.backend
+        watch.backend, watch.run_row = run.plan.plan.backend, staging.sheet["row"]
         run.judges = judges
         run.note_device()
         work = run.work(0)
@@ -180,7 +182,7 @@ def _write(watch: LaneWatch, files: Files, job: Job[None]) -> None:
         work.on_judged = lambda done: job.say(f"checking the result: {done} of {watch.samples}")
         generation = work.generation
         firsts = range(0, watch.samples, watch.plan.plan.generations)  # a group has the longest molecule first
-        watch.molecules, watch.device = list(map(generation.molecule_of, firsts)), str(loaded.device)
+        watch.molecules = list(map(generation.molecule_of, firsts))
         form = generation.form
         of_template = (loaded.tokenizer, generation.placeholder or usual_placeholder(form))
         skeletons = (skeleton_of(molecule, form=form) for molecule in watch.molecules)

@@ -50,7 +50,6 @@ def lane_figures(lanes: Sequence[tuple[LaneWatch, Mapping[str, Any] | None]]) ->
         }
         rows.append(figures)
         figures["time_ratio"] = quotient(figures["seconds"], rows[0]["seconds"])
-        figures["speed_ratio"] = quotient(figures["tokens_a_second"], rows[0]["tokens_a_second"])
     return rows
 
 

@@ -62,6 +62,19 @@ def quick_inputs() -> tuple[int, int, int]:
     return int(seed or 0), int(count or 1), int(several or 1)
 
 
+def bins_input(key: str) -> str:
+    text = st.text_input(
+        "Bins",
+        key=key,
+        bind="query-params",
+        max_chars=MOST_EXAMPLES,
+        placeholder="as registered",
+        help="In place of what the model's entry says: a JSON file (mode, L, H, n_bins, edges) on the machine that the "
+        "app runs on; or, of the older form in brackets, width and range: 0.042 21.",
+    )
+    return (text or "").strip()
+
+
 def examples_input() -> str:
     """Examples before each prompt, as they are typed."""
     text = st.text_area(

@@ -11,19 +11,20 @@ from streamlit.delta_generator import DeltaGenerator
 
 from engine.chem.molecule_sets import load_named
 from engine.chem.structure_files import smiles_of_mol_blocks
-from engine.decode.plan import BACKENDS, BackendName, Plan, Sampling
+from engine.decode.plan import BACKENDS, BackendName, Plan
 from engine.errors import DriftscopeError
+from engine.figures.words import counted, shortened
 from engine.jobs.lane import MOST_MOLECULES
 from engine.jobs.plan import ModelChoice, RunPlan
 from engine.lp_records import GuardSettings, LpRecord, lp_choices, lp_record, split_cleanup
 from engine.models.registry import ModelEntry, load_registry
 from engine.records import DESCRIPTORS, Descriptors, Molecule
 from pages._kit.choices import complain, one_of
-from pages._kit.errors import error_markdown
+from pages._kit.errors import error_markdown, escaped
 from pages._kit.generation_inputs import FIRST_MODEL, read_smiles
 from pages._live.add_checkpoint import add_button, newly_added
 
-MOST_LANES = 4
+MOST_LANES, MOST_SHOWN = 4, 60
 NO_LANE = "—"
 FIRST_LANES = ("none", "group-v2.1", "exact", NO_LANE)
 FIRST_MOLECULE = "CNC[C@H](O)c1ccc(O)c(O)c1"
@@ -49,8 +50,30 @@ LaneChoice: TypeAlias = tuple[str, BackendName, str, Descriptors | None, GuardSe
 """LP, backend, placeholder, descriptors, and the guard's settings, the usual ones where there is no guard."""
 
 
-def molecule_inputs() -> tuple[tuple[Molecule, ...], list[str]]:
-    """The molecules, and the errors of unreadable lines, as Markdown."""
+def folded_words() -> str:
+    """What the folded form holds, before its widgets are there: ``CCO · demo-llama:final · none, exact``"""
+    if (added := newly_added()) is not None:
+        st.session_state["model"] = added
+    molecules, _ = read_lines(_chosen("smiles", FIRST_MOLECULE))
+    one = len(molecules) == 1
+    molecule = shortened(molecules[0].smiles, MOST_SHOWN) if one else counted(len(molecules), "molecule")
+    lps = [_chosen(f"lp{number}", usual) for number, usual in enumerate(FIRST_LANES, start=1)]
+    lanes = ", ".join(lp for lp in lps if lp != NO_LANE)
+    return f"**{escaped(molecule)}** · {escaped(_chosen('model', _first_model()))} · {escaped(lanes)}"
+
+
+def _chosen(key: str, usual: str) -> str:
+    """By its widget, by the address where that was not drawn yet."""
+    return str(st.session_state.get(key, st.query_params.get(key, usual)))
+
+
+def _first_model() -> str:
+    names = [entry.name for entry in load_registry().entries]
+    return FIRST_MODEL if FIRST_MODEL in names else names[0]
+
+
+def molecule_inputs(wrong: DeltaGenerator) -> tuple[tuple[Molecule, ...], list[str]]:
+    """The molecules, and the errors of unreadable lines, as Markdown; ``wrong``: where a button mends one of these."""
     left, right = st.columns([2, 3])
     left.selectbox(
         "A named molecule",
@@ -73,7 +96,7 @@ def molecule_inputs() -> tuple[tuple[Molecule, ...], list[str]]:
     )
     name = _name_in(text or "")
     if name:
-        right.button(f"Use the SMILES of {name}", key="use-named", on_click=_replace_name, args=(name,))
+        wrong.button(f"Use the SMILES of {name}", key="use-named", on_click=_replace_name, args=(name,))
     return read_lines(text or "")
 
 
@@ -126,16 +149,13 @@ def read_lines(text: str) -> tuple[tuple[Molecule, ...], list[str]]:
 def model_input(problems: DeltaGenerator) -> ModelEntry | None:
     """``problems`` is where a sentence on an unknown model is."""
     entries = {entry.name: entry for entry in load_registry().entries}
-    names = list(entries)
-    if (added := newly_added()) in entries:
-        st.session_state["model"] = added
-    first = names.index(FIRST_MODEL) if FIRST_MODEL in names else 0
+    names, first = list(entries), _first_model()
     with problems:
-        complain("model", names, "model", names[first])
+        complain("model", names, "model", first)
     chosen = st.selectbox(
         "Model",
         names,
-        index=first,
+        index=names.index(first),
         key="model",
         bind="query-params",
         help="The embedded models, and those that you added.",
@@ -155,7 +175,9 @@ def lane_inputs() -> list[LaneChoice]:
 def _lane_input(number: int, column: DeltaGenerator) -> LaneChoice:
     lps = lp_choices()
     options = lps if number == 1 else [NO_LANE, *lps]
-    row = column.container(horizontal=True, gap="xsmall", vertical_alignment="bottom", key=f"lane-input-{number}")
+    row = column.container(
+        horizontal=True, wrap=False, gap="xsmall", vertical_alignment="bottom", key=f"lane-input-{number}"
+    )
     lp = row.selectbox(
         f"Lane {number}: LP",
         options,
@@ -215,37 +237,13 @@ def _tries(label: str, usual: int, key: str, about: str) -> int:
 
 
 def lanes_of(
-    molecules: Sequence[Molecule],
-    entry: ModelEntry,
-    lanes: Sequence[LaneChoice],
-    sampling: Sampling,
-    *,
-    seed: int,
-    samples: int,
-    conformers: int = 1,
-    limit: int | None = None,
-    device: str = "auto",
-    examples: str = "",
+    molecules: Sequence[Molecule], model: ModelChoice, plan: Plan, lanes: Sequence[LaneChoice]
 ) -> list[RunPlan]:
     """One lane each; they differ in LP, backend, placeholder, descriptors and guard only."""
-    model = ModelChoice(entry.alias, entry.step, device=device)
-    plan = Plan(sampling=sampling, generations=samples, seed=seed, limit=limit, examples=examples)
-    return [
-        RunPlan(
-            model,
-            replace(
-                plan,
-                lp=lp,
-                backend=backend,
-                placeholder=placeholder,
-                descriptors=descriptors,
-                guard=guard,
-                conformers=conformers,
-            ),
-            keep_steps=max(1, MOST_SCORED_BLOCKS // (conformers * max(molecule.atoms for molecule in molecules))),
-            rmsd=REFERENCES,
-            strain=True,
-            source=SOURCE,
-        )
+    blocks = plan.conformers * max(molecule.atoms for molecule in molecules)
+    plans = [
+        replace(plan, lp=lp, backend=backend, placeholder=placeholder, descriptors=descriptors, guard=guard)
         for lp, backend, placeholder, descriptors, guard in lanes
     ]
+    keep_steps = max(1, MOST_SCORED_BLOCKS // blocks)
+    return [RunPlan(model, plan, keep_steps, rmsd=REFERENCES, strain=True, source=SOURCE) for plan in plans]

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import streamlit as st
 
 from engine.errors import one_line
 from engine.figures.queue_words import waiting_words
-from engine.figures.words import capitalised, counted, fixed, percent, signed
-from engine.inspection.atoms import atom_rows, rows_of_sample, token_rows, tokens_of_sample, worst_first
+from engine.figures.words import capitalised, counted, fixed, percent, signed, speed
+from engine.inspection.atoms import rows_of_sample, token_rows, tokens_of_sample, worst_first
 from engine.inspection.sample import Inspected
-from engine.inspection.tries import checks_by_block, redrawn_words
 from engine.jobs.lane import LaneWatch
 from engine.jobs.lane_figures import (
     is_guarded,
@@ -22,11 +20,11 @@ from engine.jobs.lane_figures import (
     share_written,
     struck_so_far,
     tally,
-    thrown_texts,
     tokens_a_second,
 )
+from engine.models.loading import sized
 from engine.text.generated import mode_of
-from pages._kit.components.atom_view import ViewRow, atom_view, view_rows
+from pages._kit.components.atom_view import atom_view, view_rows
 from pages._kit.errors import escaped
 from pages._kit.words import HYPOTHETICAL_HELP, unbroken
 from pages._live import session
@@ -37,30 +35,31 @@ Shown = TypeVar("Shown")
 ROWS_PX = 420
 _ATOM = "live_atom"
 COUNTS_HELP = (
+    "MB: the most memory that the process, or the GPU, has taken so far. "
     "Tokens and passes are of all answers so far, with the token that ends each, which the rows do not show. "
     "Drift: the template's positions for numbers minus the tokens that the numbers need, over the blocks whose need is "
     "known. Positive: surplus positions fill with junk. Negative: missing positions cut the number."
 )
 
-GUARD_HELP = (
-    "The guard checks each block as it closes. A block that makes the molecule wrong is thrown away, and the model "
-    "draws it again: for a bond length (bonds), an angle (angles), atoms too close (clash), a bent plane (flat) or the "
-    "wrong hand or side (stereo). The tokens thrown away are not among those counted above."
+CHECKS_HELP = (
+    "In brackets the check that failed: a bond length (bonds), an angle (angles), atoms too close (clash), a bent "
+    "plane (flat), the wrong hand or side (stereo). The tokens thrown away are not among those counted above."
 )
+GUARD_HELP = f"A block that makes the molecule wrong is thrown away, and the model draws it again. {CHECKS_HELP}"
 SHAPED_HELP = (
     "Under shaped a token comes only if it leaves the atom a right place. Struck: likely tokens that leave none. A "
     "folded corner marks where; hover to see which. Dead end: no token was left, so the text went back to an earlier "
-    "block; in brackets the check that left no place: a bond length (bonds), an angle (angles), atoms too close "
-    "(clash), a plane (flat), a hand or side (stereo). The tokens thrown away are not among those counted above."
+    f"block. {CHECKS_HELP}"
 )
 
 
 def level(lanes: Sequence[Shown], *parts: Callable[[Shown], object]) -> None:
-    """Each part of all lanes at the same height. A single lane gets half of the width."""
-    for number, part in enumerate(parts):
-        with st.container(key=f"lanes-{number}"):  # for the style sheet: on narrow screens lanes take two rows
-            columns = st.columns(max(len(lanes), 2))
-        for column, lane in zip(columns, lanes, strict=False):
+    """A column for each lane. The style sheet has each part of all lanes at the same height, a single lane at half of
+    the width, and lanes to be swiped on a phone."""
+    with st.container(key="lanes"):
+        columns = st.columns(len(lanes))
+    for column, lane in zip(columns, lanes, strict=True):
+        for part in parts:
             with column.container(gap="xsmall"):
                 part(lane)
 
@@ -91,7 +90,7 @@ def progress_words(lanes: list[Running]) -> str:
 
 def heading(lane: Running) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):  # columns would cut the label off
-        st.markdown(f"**{escaped(lane.title)}** :gray[:small[{unbroken(state_words(lane))}]]", width="stretch")
+        title(lane.title, state_words(lane), lane.model, lane.watch.run_row if lane.seen.state == "done" else None)
         if not lane.seen.has_ended:
             st.button(
                 "Stop",
@@ -105,6 +104,24 @@ def heading(lane: Running) -> None:
         st.error(escaped(capitalised(lane.seen.error)), icon=":material/error:")
 
 
+def machine_words(row: Mapping[str, Any]) -> str:
+    """Where a run of this row was written, as far as it is known: ``cpu, 1 thread, float32``"""
+    threads = row.get("threads")
+    return ", ".join(filter(None, (row.get("device"), threads and counted(threads, "thread"), row.get("dtype"))))
+
+
+def time_words(seconds: float, first: float | None = None) -> str:
+    """``0.42 s · 8.27× faster than lane 1``; the seconds alone where those of the first lane are not there."""
+    return f"{fixed(seconds, 2)} s" + (f" · {speed(seconds / first, than='lane 1')}" if first else "")
+
+
+def title(name: str, words: str, model: str, row: Mapping[str, Any] | None) -> None:
+    """``row``: where the words are times. With a ratio of speed stand the model's size and the machine."""
+    about = "Decoding time, from prompt to last token, of {} on {}."
+    help_ = about.format(escaped(sized(model)), escaped(machine_words(row))) if row else None
+    st.markdown(f"**{escaped(name)}** {unbroken(words)}", width="stretch", help=help_)
+
+
 def state_words(lane: Running) -> str:
     seen = lane.seen
     if seen.state == "waiting":
@@ -112,14 +129,16 @@ def state_words(lane: Running) -> str:
     if seen.state == "stopped" and not lane.was_stopped:
         return f"Stopped: {escaped(seen.note)}"
     if seen.state == "done":
-        return f"Done in {fixed(lane.watch.seconds, 2)} s"
+        first = session.lanes()[0]
+        is_test = lane.number > 1 and first.seen.state == "done"
+        return time_words(lane.watch.seconds, first.watch.seconds if is_test else None)
     if seen.state == "running":
         return f"{escaped((one_line(seen.note) or 'starting').capitalize())} …"
     return "Stopping …" if seen.state == "stopping" else seen.state.capitalize()
 
 
 def counters(lane: Running, shown: int) -> None:
-    """Pace, forced share and passes; junk, cut blocks and drift so far."""
+    """Machine and pace, forced share and passes; junk, cut blocks and drift so far."""
     watch = lane.watch
     if not watch.tokens:
         return
@@ -128,8 +147,10 @@ def counters(lane: Running, shown: int) -> None:
     is_position = watch.reader is not None and mode_of(watch.reader.lp) == "position"
     st.markdown(
         unbroken(
-            f"**{fixed(tokens_a_second(watch), 0)}** tokens/s · **{watch.tokens:,}** tokens{of_tokens(watch)} · "
-            f"{percent(watch.forced_tokens / watch.tokens)} forced · {watch.forward_passes:,} passes  \n"
+            f"{escaped(machine_words(watch.run_row))} · **{fixed(tokens_a_second(watch), 0)}** tokens/s · "
+            f"**{watch.memory_mb:,.0f}** MB  \n"
+            f"**{watch.tokens:,}** tokens · {percent(watch.forced_tokens / watch.tokens)} forced · "
+            f"{watch.forward_passes:,} passes  \n"
             f":red[junk **{counts['junk']}**] · :orange[cut **{counts['cut']}**] of {counted(blocks, 'block')} · "
             f"{'' if is_position else 'hypothetical '}drift {_drift_words(counts)}"
         ),
@@ -155,48 +176,30 @@ def _guard_words(watch: LaneWatch) -> str:
     return counts + (f" ({reasons})" if reasons else "") + f" · **{watch.thrown_tokens:,}** tokens thrown away"
 
 
-def of_tokens(watch: LaneWatch) -> str:
-    """What a lane's count of tokens has next to the tokens of its rows."""
-    if watch.samples > 1:
-        return " in all"
-    return " (end token included)" if any(answer.stop_reason == "end" for answer in watch.answered) else ""
+def written(lane: Running, shown: int) -> None:
+    """The lane's text as far as it is written."""
+    tokens = token_rows(lane.watch.alignment(shown), struck=struck_so_far(lane.watch, shown))
+    if tokens:
+        is_open = lane.watch.texts[shown].answer is None
+        atom_view([], text=tokens, key=f"lane_{lane.number}", label=f"Lane {lane.number}", follow=is_open)
 
 
-def atoms(lane: Running, shown: int, seen: Inspected | None = None) -> None:
-    """The lane's text atom by atom, as it is written; once it is stored, with what is known of it, the worst first."""
-    aligned, text = lane.watch.alignment(shown), lane.watch.texts.get(shown)
-    struck = struck_so_far(lane.watch, shown)
-    if seen is not None:
-        stored_atoms(in_view(f"{lane.number}", seen), struck, key=_key(lane), label=f"Lane {lane.number}")
-    elif aligned is not None and text is not None and lane.watch.reader is not None:
-        elements, is_open = lane.watch.molecule_of(shown).elements, text.answer is None
-        tried = checks_by_block((thrown.blocks, thrown.check) for thrown in thrown_texts(lane.watch, shown))
-        redrawn = {block: redrawn_words(checks) for block, checks in tried.items()}
-        blocks, form = list(map(asdict, aligned.blocks)), lane.watch.reader.form
-        rows = atom_rows(aligned, elements, blocks, redrawn=redrawn, form=form, is_open=is_open)
-        _rows(view_rows(rows, token_rows(aligned, struck=struck)), _key(lane), f"Lane {lane.number}", follow=is_open)
-
-
-def stored_atoms(seen: Inspected, struck: Mapping[int, str] | None = None, *, key: str, label: str) -> None:
-    """``struck``: by position, where it is known of all tokens; else of kept steps alone."""
-    rows = worst_first(rows_of_sample(seen, seen.steps, seen.estimates))
-    _rows(view_rows(rows, tokens_of_sample(seen, seen.steps, struck)), key, label)
-
-
-def _rows(rows: list[ViewRow], key: str, label: str, *, follow: bool = False) -> None:
+def atoms(lane: Running, shown: int, seen: Inspected | None) -> None:
+    """Once it is stored, with what is known of it, atom by atom, the worst first."""
+    if seen is None:
+        written(lane, shown)
+        return
+    seen = in_view(f"{lane.number}", seen)
+    tokens = tokens_of_sample(seen, seen.steps, struck_so_far(lane.watch, shown))
     atom_view(
-        rows,
-        key=key,
-        label=label,
+        view_rows(worst_first(rows_of_sample(seen, seen.steps, seen.estimates)), tokens),
+        text=tokens,
+        key=f"lane_{lane.number}",
+        label=f"Lane {lane.number}",
         atom=picked_atom(),
         on_pick=lambda atom, _: pick_atom(atom),
         max_height=ROWS_PX,
-        follow=follow,
     )
-
-
-def _key(lane: Running) -> str:
-    return f"lane_{lane.number}"
 
 
 def picked_atom() -> int | None:

@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from engine.chem.verdict import LOADED
-from engine.figures.words import UNKNOWN, angstrom, fixed, percent, speed, times, whole
+from engine.figures.words import UNKNOWN, angstrom, fixed, percent, speed, whole
 from engine.inspection.faults import faults, verdict
 from engine.inspection.runs import run_facts
 from engine.inspection.sample import Inspected
@@ -20,18 +20,18 @@ from pages._kit.components.atom_view import visible
 from pages._kit.errors import escaped
 from pages._kit.inspected import inspected, inspected_in, open_store
 from pages._kit.rows import table_height
+from pages._kit.sections import fold, is_unfolded
 from pages._kit.verdict_badges import failed_checks, molecule_badges, still_wrong, text_badge, thrown_tries
 from pages._kit.words import unbroken
 from pages._live import session
 from pages._live.board import drawing, mark_words
 from pages._live.conformer import choose_reference, conformer, conformer_words
 from pages._live.files import all_files, lane_files
-from pages._live.lanes import atoms, counters, heading, level, progress
+from pages._live.lanes import atoms, counters, heading, level, machine_words, progress, written
 from pages._live.session import Running
 
 MOST_FAILED = 3
-OF_GUARD = {"redrawn_blocks", "dead_ends", "struck_tokens", "thrown_tokens"}
-"""Figures that only lanes with a guard have, some of them one kind of it."""
+ALL_FIGURES = "live_all_figures"
 
 
 def _with(unit: str, decimals: int) -> Callable[[float | None], str]:
@@ -44,7 +44,6 @@ FIGURES: dict[str, tuple[str, Callable[[Any], str], str]] = {
     "time_ratio": ("Speed", speed, "By decoding time, against the first lane"),
     "tokens": ("Tokens", whole, "Of all samples, with the token that ends each"),
     "tokens_a_second": ("Tokens/s", whole, ""),
-    "speed_ratio": ("Tokens/s, ratio", times, "Divided by the first lane's"),
     "forced_share": ("Forced", percent, "Tokens without a choice"),
     "forward_passes": ("Passes", whole, "Forward passes; forced tokens may need none"),
     "redrawn_blocks": ("Redrawn", whole, "How often the guard found a block wrong"),
@@ -164,33 +163,48 @@ def show_failures(seen: Inspected) -> None:
 
 
 def _table(lanes: list[Running], entries: Mapping[str, Entry]) -> None:
+    """The figures that differ between lanes, all of them in a fold; of a single lane all."""
     st.header("Lanes side by side", anchor=False)
-    stored = [entries.get(lane.run_id or "") for lane in lanes]
-    of_runs = [None if entry is None else entry.row for entry in stored]
-    figures = lane_figures([(lane.watch, row) for lane, row in zip(lanes, of_runs, strict=True)])
-    rows = [
-        {"Figure": label, **{lane.title: form(of[name]) for lane, of in zip(lanes, figures, strict=True)}, "": about}
-        for name, (label, form, about) in FIGURES.items()
-        if name not in OF_GUARD or any(of[name] is not None for of in figures)
-    ]
-    text = st.column_config.TextColumn
-    columns = {lane.title: text(width=110, alignment="right") for lane in lanes}
-    st.dataframe(
-        rows,
-        hide_index=True,
-        height=table_height(len(rows)),
-        alt="Figures of the lanes",
-        column_config={"Figure": text(width=130, pinned=True), **columns, "": text(width=520)},
-    )
-    plan, device = lanes[0].watch.plan, lanes[0].watch.device
-    device = f" on {device}" if device else ""
+    rows, titles = _figure_rows(lanes, entries), [lane.title for lane in lanes]
+    if len(lanes) == 1:
+        _figures(rows, titles, "Figures of the lanes")
+    else:
+        _figures([row for row in rows if len({row[title] for title in titles}) > 1], titles, "Figures of the lanes")
+        is_open = is_unfolded(ALL_FIGURES, False)
+        with fold(f"All {len(rows)} figures", ALL_FIGURES, is_open, ":material/table_rows:"):
+            if is_open:
+                _figures(rows, titles, "All figures")
+    lane = next(lane for lane in lanes if lane.run_id)
     st.caption(
-        f"Measured here{escaped(device)}, one lane after the other, with "
-        f"{escaped(sized(f'{plan.model.alias}:{plan.model.step}'))}, seed {plan.plan.seed}. "
+        f"Measured here on {escaped(machine_words(lane.watch.run_row))}, one lane after the other, with "
+        f"{escaped(sized(lane.model))}, seed {lane.watch.plan.plan.seed}. "
         "The page slows small models down a little; docs/benchmarks.md has times without it."
     )
     if words := speed_words(lanes):
         st.caption(unbroken(words))
+
+
+def _figure_rows(lanes: list[Running], entries: Mapping[str, Entry]) -> list[dict[str, str]]:
+    stored = [entries.get(lane.run_id or "") for lane in lanes]
+    of_runs = [None if entry is None else entry.row for entry in stored]
+    figures = lane_figures([(lane.watch, row) for lane, row in zip(lanes, of_runs, strict=True)])
+    return [
+        {"Figure": label, **{lane.title: form(of[name]) for lane, of in zip(lanes, figures, strict=True)}, "": about}
+        for name, (label, form, about) in FIGURES.items()
+        if any(of[name] is not None for of in figures)
+    ]
+
+
+def _figures(rows: list[dict[str, str]], titles: Sequence[str], alt: str) -> None:
+    text = st.column_config.TextColumn
+    columns = {title: text(width=110, alignment="right") for title in titles}
+    st.dataframe(
+        rows,
+        hide_index=True,
+        height=table_height(len(rows)),
+        alt=alt,
+        column_config={"Figure": text(width=130, pinned=True), **columns, "": text(width=520)},
+    )
 
 
 def speed_words(lanes: Sequence[Running]) -> str:
@@ -198,9 +212,9 @@ def speed_words(lanes: Sequence[Running]) -> str:
     done = {lane.lp: lane for lane in lanes if lane.seen.state == "done" and lane.backend == "fast"}
     if not {"none", "exact"} <= done.keys():
         return ""
-    watch = done["exact"].watch
-    model = sized(f"{watch.plan.model.alias}:{watch.plan.model.step}")
-    return WHY.format(escaped(model)) if watch.device.startswith("cpu") else ""
+    lane = done["exact"]
+    is_cpu = str(lane.watch.run_row.get("device")).startswith("cpu")
+    return WHY.format(escaped(sized(lane.model))) if is_cpu else ""
 
 
 def _divergences(lanes: list[Running], shown: int) -> None:
@@ -256,7 +270,7 @@ def _draw(shown: int, tick: float) -> None:
         lanes,
         lambda lane: _verdict(lane, inspected_in(store, lane.run_id, shown)),  # while other lanes are still written
         lambda lane: counters(lane, shown),
-        lambda lane: atoms(lane, shown),
+        lambda lane: written(lane, shown),
     )
     if not is_running or not tick / 2 <= tick_s() <= tick * 2:
         st.rerun()  # the whole page, with results or at another pace

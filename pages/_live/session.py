@@ -52,6 +52,10 @@ class Running:
         return self.watch.backend
 
     @property
+    def model(self) -> str:
+        return f"{self.watch.plan.model.alias}:{self.watch.plan.model.step}"
+
+    @property
     def title(self) -> str:
         backend = self.backend if self.backend == "hf" else ""
         guard = guard_words(json.dumps(asdict(self.watch.plan.plan.guard_settings)), stored_lp(self.lp))

@@ -10,6 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from engine.jobs.service import Service
 from pages._live import session
+from pages._live.results import ALL_FIGURES
 from tests.pages.apps import opened
 from tests.service_harness import PATIENCE_S, ended
 from tests.small_models import small_folder, write_registry
@@ -60,8 +61,15 @@ def generated(live: Live, **query: str) -> AppTest:
     return app
 
 
-def figures(app: AppTest) -> dict[str, list[str]]:
-    """The table of lanes: each figure's cells, and the lanes' titles under ``Figure``."""
-    (table,) = [frame.value for frame in app.dataframe if "Figures of the lanes" in frame.proto.alt]
+def all_figures(app: AppTest) -> dict[str, list[str]]:
+    """Those of the folded table, or of the only one."""
+    app.session_state[f"kept {ALL_FIGURES}"] = True
+    app.run()
+    return figures(app, next((alt for alt in (frame.proto.alt for frame in app.dataframe) if alt == "All figures"), ""))
+
+
+def figures(app: AppTest, alt: str = "") -> dict[str, list[str]]:
+    """A table of lanes: each figure's cells, and the lanes' titles under ``Figure``."""
+    (table,) = [frame.value for frame in app.dataframe if frame.proto.alt == (alt or "Figures of the lanes")]
     lanes = table.columns[1:-1]
     return {"Figure": list(lanes)} | {row["Figure"]: list(row[lanes]) for _, row in table.iterrows()}

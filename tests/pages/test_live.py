@@ -18,9 +18,11 @@ from engine.chem.rmsd import superpose
 from engine.chem.smiles import parse_smiles
 from engine.inspection.tries import ThrownText
 from engine.jobs.service import Service
+from engine.models.registry import bins_of
+from engine.paths import DATA
+from engine.store.files import Files
 from engine.store.schema import STEPS
 from engine.store.store import Store
-from pages._app.listing import page_files
 from pages._kit import verdict_badges
 from pages._kit.components.molecule2d import molecule2d, picked_atom
 from pages._kit.inspected import open_store
@@ -31,8 +33,8 @@ from pages._live.inputs import FIRST_MOLECULE, read_lines
 from pages._live.results import TICK_S, tick_s
 from tests.engine.inspection.made import DEMO_STORE, demo_run
 from tests.pages.apps import shown, words
-from tests.pages.live_pages import MODEL, Live, begun, figures, generated
-from tests.service_harness import ended
+from tests.pages.live_pages import MODEL, Live, all_figures, begun, figures, generated
+from tests.service_harness import awaited, ended
 
 NUMBERS = ("temperature", "top_k", "top_p", "min_p")
 
@@ -44,10 +46,40 @@ def test_the_first_visit_is_one_click_from_the_story(live: Live) -> None:
     assert not app.error and app.text_area(key="smiles").value == FIRST_MOLECULE
     assert shown(app)["lps"] == ["none", "group-v2.1", "exact"]
     assert not app.button(key="generate").disabled and "live_lanes" not in app.session_state
-    (line,) = [block.proto.body for block in app.get("html") if "Stored:" in block.proto.body]
-    links = re.findall("href='(.*?)'", line)
-    assert links == ["drift", "compare?view=Advice", "profiles"]
-    assert {link.partition("?")[0] for link in links} <= {page.path.stem for page in page_files()}
+
+
+def test_the_stored_lanes_say_their_time_and_stand_above_the_folded_form(live: Live) -> None:
+    app = live()
+    store = Store(Files(DATA / "opening"))
+    seconds = [entry.row["decode_s"] for entry in store.listing().entries]
+    said = words(app)
+    assert f"**1 · none** {seconds[0]:.2f} s\n" in said
+    for number, lp in ((2, "group-v2.1"), (3, "exact")):
+        faster = seconds[0] / seconds[number - 1]
+        assert f"**{number} · {lp}** {seconds[number - 1]:.2f} s · {faster:.2f}× faster than lane 1" in said
+    assert said.count("(2.4 M weights in the layers) on cpu, 1 thread, float32") == 1
+    helps = [markdown.proto.help for markdown in app.markdown if "than lane 1" in markdown.value]
+    assert len(helps) == 2 and all("4 M weights" in help and "1 thread" in help for help in helps)
+    (form,) = [fold for fold in app.expander if "llama" in fold.label]
+    assert form.label.replace("\\", "") == f"**{FIRST_MOLECULE}** · demo-llama:final · none, group-v2.1, exact"
+    assert not form.proto.expanded and "generate" not in {button.key for button in form.button}
+    nodes = list(app.main)
+    exact = next(node for node in app.markdown if "3 · exact" in node.value)
+    assert nodes.index(exact) < nodes.index(form)
+
+
+@pytest.mark.parametrize(
+    ("query", "label"),
+    [
+        ({"smiles": "CCO\nCC=O\nC", "lp2": "—"}, "**3 molecules** · small:random · none, exact"),
+        ({"smiles": "C" * 90}, f"**{'C' * 59}…** · small:random · none, group-v2.1, exact"),
+    ],
+)
+def test_the_folded_form_names_what_generate_will_do(live: Live, query: dict[str, str], label: str) -> None:
+    app = live(model=MODEL, **query)
+    assert label in [fold.label.replace("\\", "") for fold in app.expander]
+    app.text_area(key="smiles").set_value("CO").run()
+    assert any(fold.label.startswith("**CO** · ") for fold in app.expander)
 
 
 def test_an_address_holds_all_that_was_chosen(live: Live) -> None:
@@ -169,12 +201,18 @@ def test_examples_stand_before_the_prompt(live: Live) -> None:
 def test_three_lanes_from_click_to_result(live: Live, tmp_path: Path) -> None:
     app = generated(live)
     assert not app.error
-    rows, said = figures(app), words(app)
+    differing, rows, said = figures(app), all_figures(app), words(app)
     assert rows["Figure"] == ["1 · none", "2 · group-v2.1", "3 · exact"] and "Redrawn" not in rows
+    assert differing == {name: cells for name, cells in rows.items() if len(set(cells)) > 1}
+    assert "Samples" in rows.keys() - differing.keys() and "Time" in differing
+    for place in (1, 2):
+        pace = rows["Speed"][place]
+        assert f"{rows['Time'][place]} · {pace} {'as' if pace == 'as fast' else 'than'} lane 1" in said
+    assert said.count("cpu, ") == 4, "each lane names its machine, and the table"
     assert rows["Speed"][0] == "as fast" and all("fast" in pace or "slower by" in pace for pace in rows["Speed"])
-    assert rows["Clean"][2] == "1" and rows["Geometry right"][2] in ("0", "1") and set(rows["Stereo right"]) == {"–"}
+    assert rows["Clean"][2] == "1" and rows["Geometry right"][2] in ("0", "1") and "Stereo right" not in rows
     assert f"badge[RMSD {rows['RMSD'][2]}]" in said, "twice the same"
-    assert f"**{rows['Tokens'][2]}** tokens (end token included) · " in said, "the strip leaves it out"
+    assert f"**{rows['Tokens'][2]}** tokens · " in said
     assert "first differs from lane 1 at token" in said and said.count("Why is exact faster than none?") == 1
     for lane in app.session_state["live_lanes"]:
         (sample,) = open_store().rows("SELECT tokens, forced_tokens FROM samples WHERE run_id = $r", {"r": lane.run_id})
@@ -202,7 +240,7 @@ def test_a_guarded_lane_says_what_was_drawn_anew(live: Live, monkeypatch: pytest
     assert expander.label == f"Tries thrown away ({tries})" and not expander.proto.expanded
     listed = expander.get("html")[0].proto.body
     assert listed.count("<s>") == 1 and f"and {tries - 1} more tr" in listed
-    rows = figures(app)
+    rows = figures(app)  # all of them: one lane differs from none
     assert rows["Redrawn"] == [str(tries)] and rows["Thrown tokens"] == [f"{watch.thrown_tokens:,}"]
     shown_try = verdict_badges._try(ThrownText(range(1, 3), "stereo", "<img src=x>\u202e"), ["[C]", "[N]", "[C@@H]"])
     assert "&lt;img" in shown_try and "\u202e" not in shown_try
@@ -215,7 +253,7 @@ def test_a_shaped_lane_marks_where_tokens_were_struck(live: Live, monkeypatch: p
     assert not app.error and "**1 · shaped · back 2**" in words(app) and "**2 · guarded**" in words(app)
     watch = app.session_state["live_lanes"][0].watch
     struck = sum(map(len, watch.texts[0].struck.values()))
-    rows, said = figures(app), words(app)
+    rows, said = all_figures(app), words(app)
     assert rows["Struck"] == [str(struck), "–"] and rows["Dead ends"] == [str(watch.dead_ends), "–"]
     assert rows["Redrawn"][0] == "–" != rows["Redrawn"][1] and "–" not in rows["Thrown tokens"]
     assert f"struck **{struck}** · dead ends **{watch.dead_ends}**" in said and struck > 0
@@ -268,7 +306,8 @@ def test_several_samples_are_a_grid_worst_first(live: Live, monkeypatch: pytest.
 
     monkeypatch.setattr(grid, "molecule_grid", spy)
     app = generated(live, smiles="C=O\nCO", n="2", lp2="—")
-    assert figures(app)["Samples"] == ["4", "4"] and "0" not in figures(app)["Tokens"]
+    rows = all_figures(app)
+    assert rows["Samples"] == ["4", "4"] and "0" not in rows["Tokens"]
     assert drawn["lanes"] == ["1 · none", "2 · exact"] and len(drawn["drawings"]) == 2
     names = [name for name, _, _ in drawn["cells"]]
     assert sorted(names) == [f"Molecule {molecule}, sample {sample}" for molecule in (1, 2) for sample in (1, 2)]
@@ -280,10 +319,41 @@ def test_several_samples_are_a_grid_worst_first(live: Live, monkeypatch: pytest.
     app.run()
     assert [app.number_input(key=key).value for key in ("molecule", "answer")] == [2, 2]
     assert drawn["selected"] == index
-    (inputs,) = [fold for fold in app.expander if fold.label == "Molecules, model and lanes"]
+    (inputs,) = [fold for fold in app.expander if fold.label.startswith("**2 molecules**")]
     assert not inputs.proto.expanded, "the lanes take their place"
     message = live_lanes.progress_words(app.session_state["live_lanes"])
     assert message == "2 of 2 lanes done · 8 of 8 answers written"
+
+
+def test_a_lane_streams_its_text_and_names_machine_pace_and_memory(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: dict[str, Any] = {}
+    monkeypatch.setattr(live_lanes, "atom_view", lambda rows, **more: drawn.update(more, rows=rows))
+    app = begun(live, smiles="C" * 190, lp1="group-v2.1", lp2="—", lp3="—", most_tokens="20000")
+    (lane,) = app.session_state["live_lanes"]
+    awaited(lambda: lane.watch.memory_mb > 0 and len(lane.watch.texts[0].ids) > 40)
+    app.run()
+    assert not app.exception and drawn["rows"] == [] and drawn["follow"]
+    written = [token for token in drawn["text"] if "n" not in token.marks]
+    ids, forced = lane.watch.texts[0].ids, lane.watch.texts[0].forced
+    assert [token.id for token in written] == ids[: len(written)] and len(written) > 40
+    assert ["f" in token.marks for token in written] == forced[: len(written)] and {True, False} <= set(forced)
+    found = re.search(r"cpu, \d+ threads?, float32 · \*\*(\d+)\*\* tokens/s · \*\*([\d,]+)\*\* MB", words(app))
+    assert found and int(found[1]) > 0 and int(found[2].replace(",", "")) > 100
+    app.button(key="stop_all").click().run()
+    ended(lane.job)
+    app.run()
+    assert not app.exception and not drawn["rows"], "what was written stays"
+    assert "**1 · group-v2.1** Stopped" in words(app)
+
+
+def test_bins_may_be_given_that_the_models_entry_does_not_name(live: Live) -> None:
+    app = generated(live, lp1="exact", lp2="—", lp3="—", bins="0.042 21")
+    (lane,) = app.session_state["live_lanes"]
+    assert lane.watch.plan.plan.form == bins_of("0.042 21")
+    (row,) = open_store().rows("SELECT text, clean FROM samples WHERE run_id = $r", {"r": lane.run_id})
+    assert row["clean"] and re.search(r"<\d{4},\d{4},\d{4}>", row["text"])
+    (error,) = live(bins="0.042 21", lp1="truncating").error
+    assert "is for decimals, not for bins" in error.value.replace("\\", "")
 
 
 def test_what_a_lane_cannot_do_is_said_in_it_and_the_others_go_on(live: Live) -> None:
@@ -390,6 +460,19 @@ def test_a_reference_beside_lies_clear_of_the_conformer_and_is_not_turned() -> N
     up = shifts[0] / np.linalg.norm(shifts[0])
     gap = max((after @ up).min() - (fixed @ up).max(), (fixed @ up).min() - (after @ up).max())
     assert gap == pytest.approx(conformer.GAP_ANG)
+
+
+@pytest.mark.parametrize(
+    ("first", "words"),
+    [
+        (None, "2.00 s"),
+        (8.8, "2.00 s · 4.40× faster than lane 1"),
+        (1.0, "2.00 s · slower by 2.00× than lane 1"),
+        (2.0, "2.00 s · as fast as lane 1"),
+    ],
+)
+def test_a_lane_says_its_seconds_against_the_first(first: float | None, words: str) -> None:
+    assert live_lanes.time_words(2.0, first) == words
 
 
 def test_all_tabs_together_are_redrawn_no_more_often_than_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The live page in a real browser: from a click to a kept run, rows that come while a lane is written, the grid."""
+"""The live page in a real browser: the stored lanes, from a click to a kept run, a text as it is written, the grid."""
 
 from __future__ import annotations
 
@@ -67,12 +67,36 @@ def test_a_folded_corner_says_on_hover_what_was_struck(browser: Browser, server:
         expect_harmless(seen)
 
 
+def test_stored_lanes_are_level_and_on_a_phone_each_is_swiped_to_with_its_view(
+    browser: Browser, server: Server
+) -> None:
+    with visit(browser, server, "/live", width=1440, height=900) as seen:
+        columns = seen.page.locator(".st-key-lanes [data-testid=stColumn]")
+        expect(columns.locator("iframe")).to_have_count(3)
+        for part in ("iframe", ".text"):
+            tops = [columns.nth(place).locator(part).bounding_box() for place in range(3)]
+            assert len({round(box["y"]) for box in tops if box}) == 1, "at one height"
+        expect(seen.page.get_by_text("faster than lane 1").last).to_be_in_viewport()
+        expect(seen.page.get_by_role("button", name="Generate")).to_be_in_viewport(ratio=0.9)
+        seen.page.set_viewport_size({"width": 400, "height": 800})
+        row = seen.page.locator(".st-key-lanes [data-testid=stHorizontalBlock]").first
+        row.scroll_into_view_if_needed()
+        third = columns.nth(2)
+        expect(third.locator("iframe")).not_to_be_in_viewport()
+        row.evaluate("row => row.scrollBy({ left: 2 * row.clientWidth - 150, behavior: 'instant' })")
+        expect(third.get_by_text("faster than lane 1")).to_be_in_viewport(ratio=0.9)
+        expect(third.locator("iframe")).to_be_in_viewport(ratio=0.9)  # its verdict with its view
+        expect(columns.first.locator("iframe")).not_to_be_in_viewport()
+        assert seen.page.evaluate("document.documentElement.scrollWidth") <= 400
+        expect_harmless(seen)
+
+
 def test_from_a_click_to_a_kept_run_and_back(browser: Browser, server: Server, folder: Path) -> None:
     with visit(browser, server, path(), width=1440, height=900) as seen:
         generate(seen)
         expect(seen.page.get_by_text("Lanes side by side").first).to_be_visible(timeout=PATIENCE_MS)
         token = lane(seen, 3).locator(".row[data-atom='0'] .step").first
-        expect(shape(seen)).to_be_in_viewport(ratio=0.9)  # it came into view by itself
+        expect(shape(seen)).to_be_in_viewport(ratio=0.9)  # without scrolling
         point_at(token, seen.page.locator(".molecule .name"), r"^atom 0, \[C\]")
         expect(shape_words(seen)).to_have_text(re.compile(r"^atom 0, \[C\]"))
         expect(seen.page.locator(".atom-selector[aria-selected=true]")).to_have_count(0)
@@ -95,15 +119,16 @@ def test_from_a_click_to_a_kept_run_and_back(browser: Browser, server: Server, f
         assert seen.outside == [] and seen.dialogs == []
 
 
-def test_only_new_rows_come_while_a_lane_is_written_and_a_refresh_finds_it(browser: Browser, server: Server) -> None:
+def test_only_new_text_comes_while_a_lane_is_written_and_a_refresh_finds_it(browser: Browser, server: Server) -> None:
     query = path(lp1="group-v2.1", lp2="—", lp3="—", smiles="C" * 190, most_tokens=ENDLESS)
     with visit(browser, server, query) as seen:
         generate(seen)
-        steps = lane(seen, 1).locator(".rows .step")
-        first = lane(seen, 1).locator(".rows .row").first
-        expect(lane(seen, 1).locator(".rows .row").nth(2)).to_be_attached(timeout=PATIENCE_MS)
-        expect(lane(seen, 1).locator(".rows")).to_be_in_viewport(ratio=0.98)  # without scrolling
-        first.evaluate("row => { row.dataset.mine = 'still here' }")
+        steps = lane(seen, 1).locator(".text [data-column]")
+        first = lane(seen, 1).locator(".text > span").first
+        expect(lane(seen, 1).locator(".text > span").nth(2)).to_be_attached(timeout=PATIENCE_MS)
+        expect(lane(seen, 1).locator(".text")).to_be_in_viewport(ratio=0.98)  # without scrolling
+        assert lane(seen, 1).locator(".text .forced").count() > 0
+        first.evaluate("part => { part.dataset.mine = 'still here' }")
         expect(steps.nth(steps.count() + 20)).to_be_attached(timeout=PATIENCE_MS)
         assert first.get_attribute("data-mine") == "still here"
         expect(seen.page).to_have_url(re.compile("lanes="))
@@ -112,7 +137,7 @@ def test_only_new_rows_come_while_a_lane_is_written_and_a_refresh_finds_it(brows
         count = steps.count()
         expect(steps.nth(count + 20)).to_be_attached(timeout=PATIENCE_MS)
         seen.page.get_by_role("button", name="Stop all").click()
-        expect(seen.page.get_by_text("Stopped", exact=True).first).to_be_visible(timeout=PATIENCE_MS)
+        expect(seen.page.get_by_text(re.compile("Stopped$")).first).to_be_visible(timeout=PATIENCE_MS)
         expect(steps.nth(count)).to_be_attached()  # what was written stays
         assert seen.outside == []
 

@@ -26,7 +26,15 @@ from engine.paths import user_path
 from engine.text.examples import read_examples
 from pages._kit.choices import one_of
 from pages._kit.errors import error_markdown
-from pages._kit.generation_inputs import FILTERS, FIRST_MODEL, quick_inputs, read_smiles, sampling_input, show_problems
+from pages._kit.generation_inputs import (
+    FILTERS,
+    FIRST_MODEL,
+    bins_input,
+    quick_inputs,
+    read_smiles,
+    sampling_input,
+    show_problems,
+)
 from pages._kit.managing import tasks
 from pages._kit.uploads import release, uploads
 
@@ -165,15 +173,8 @@ class PromptInputs:
 
 def prompt_inputs() -> PromptInputs:
     left, right = st.columns(2)
-    bins = left.text_input(
-        "Bins",
-        key="run_bins",
-        bind="query-params",
-        max_chars=MOST_PATHS,
-        placeholder="as registered",
-        help="In place of what the model's entry says: a JSON file (mode, L, H, n_bins, edges) on the machine that the "
-        "app runs on; or, of the older form in brackets, width and range: 0.042 21.",
-    )
+    with left:
+        bins = bins_input("run_bins")
     examples = right.text_input(
         "Examples",
         key="run_examples",
@@ -183,7 +184,7 @@ def prompt_inputs() -> PromptInputs:
         help="Molecules with conformers, which the model reads before each prompt: a text file on the machine that the "
         "app runs on.",
     )
-    return PromptInputs((bins or "").strip(), (examples or "").strip())
+    return PromptInputs(bins, (examples or "").strip())
 
 
 def sampling_words(sampling: Sampling) -> list[str]:

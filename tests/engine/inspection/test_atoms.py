@@ -132,11 +132,6 @@ def test_atoms_that_the_molecule_lacks_and_text_that_is_not_its() -> None:
     assert "urchases" in outside.words and outside.atom is None
 
 
-def test_an_open_text_has_no_rows_of_what_is_to_come() -> None:
-    assert [row.atom for row in rows_of("[CONFORMER][C]<0.1,0.2,0.3>[O]<1.0", is_open=True)] == [0, 1]
-    assert [row.atom for row in rows_of("[CONFORMER][C]<0.1,0.2", is_open=True)] == [0]
-
-
 def test_what_the_molecules_checks_and_the_guard_say() -> None:
     text = "[CONFORMER][C]<0.1,0.2,0.3>[O]<1.0,2.0,3.0>[/CONFORMER]"
     rows = rows_of(text, wrong={(1, 0): "clash: too near"}, redrawn={0: "drawn 2 times", 1: "drawn 3 times"})
