@@ -28,6 +28,7 @@ def of_one_run(view: str) -> Callable[[Store, Sequence[RunFacts]], None]:
 
 SECTIONS = {
     "Molecules": drift_molecules.show,
+    "Table": drift_molecules.show_all,
     "Junk lexicon": of_one_run("Junk lexicon"),
     "What the LP did": of_one_run("What the LP did"),
 }

@@ -24,8 +24,8 @@ GROUND = ("__init__", "assets", "errors", "installed", "paths", "processes", "re
 # has all of pages/, the second the folders of single pages, the third scripts and styles, most of them the kit's.
 ROOMS: dict[str, tuple[int, tuple[str, ...]]] = {
     "app.py, pages/*.py": (11_500, ("app.py", "pages/*")),
-    "pages/_live/, _drift/, ...": (4_550, tuple(f"pages/_{page}/*" for page in PAGES)),
-    "pages/_kit/": (2_180, ("pages/*.js", "pages/*.css", "pages/*.html")),
+    "pages/_live/, _drift/, ...": (4_200, tuple(f"pages/_{page}/*" for page in PAGES)),
+    "pages/_kit/": (2_240, ("pages/*.js", "pages/*.css", "pages/*.html")),
     "engine/cli/": (2_440, ("engine/cli/*", "engine/__main__.py")),
     "engine/questions/": (6_700, ("engine/questions/*",)),
     "engine/evidence/, engine/comparing/": (2_000, ("engine/evidence/*", "engine/comparing/*")),

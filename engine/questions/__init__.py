@@ -45,9 +45,10 @@ PAGES: dict[str, dict[tuple[str, str], list[str]]] = {
         ("The reports' figures", ""): ["tokenizer_lab_reports"],
     },
     "drift": {
-        ("Molecules", ""): ["drift_molecules", "drift_atoms", "drift_histogram", "drift_damage"],
+        ("Molecules", ""): ["drift_molecules", "drift_atoms"],
+        ("Table", ""): ["drift_histogram", "drift_damage"],
         ("Junk lexicon", ""): ["drift_lexicon"],
-        ("What the LP did", ""): ["drift_lp", "drift_lp_cost"],
+        ("What the LP did", ""): ["drift_lp_cost", "drift_lp"],
     },
     "profiles": {
         ("Families", ""): ["profiles_families", "profiles_places"],

@@ -8,6 +8,7 @@ known comes last in any order. `ask drift_atoms RUN/SAMPLE` shows one of them at
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -51,12 +52,22 @@ OPTIONS = (
     Option("bin", label="bar", is_picked=True),
 )
 IN_FILES = (
-    "run_id generation model lp tokenizer decodes stereo_right geometry_right strain_kcal strain_kcal_per_atom "
-    "strain_moved_ang stop_reason issues atoms heavy_atoms forced_share junk_tokens bad_blocks unverified_blocks "
-    "drift_min drift_max drifts redrawn_blocks dead_ends conformers usable_conformers differ_least_ang "
-    "differ_mean_ang wall_part_s has_steps has_ids"
+    "run_id generation model lp tokenizer stereo_right geometry_right strain_moved_ang stop_reason issues atoms "
+    "heavy_atoms junk_tokens bad_blocks unverified_blocks drift_min drift_max drifts wall_part_s has_steps has_ids"
 )
-"""Columns that no terminal has room for."""
+WIDE = {
+    "decodes": Column("decodes", help=RULE_HELP["decodes"]),
+    "redrawn_blocks": Column("redrawn", help="How often the guard found a block wrong and had it drawn again"),
+    "dead_ends": Column("dead ends", help="How often shaped found no token that leaves a right place, and went back"),
+    "strain_kcal": Column("strain", "kcal/mol", "Energy above the relaxed conformer"),
+    "strain_kcal_per_atom": Column("strain per heavy atom", "kcal/mol"),
+    "forced_share": Column("forced", "%", "Tokens that the LP forced"),
+    "conformers": Column("conformers", help="Of the answer"),
+    "usable_conformers": Column("of them usable", help="Clean, stereo and geometry right, one by one"),
+    "differ_least_ang": Column("differ by", "Å", "Least RMSD between two conformers of the answer"),
+    "differ_mean_ang": Column("on average", "Å", "The mean over all pairs of its conformers"),
+}
+"""What no terminal has room for: the page's table has it, and files have it."""
 COLUMNS = {
     **dict.fromkeys(IN_FILES.split(), Column(is_hidden=True)),
     "name": Column("run", is_pinned=True),
@@ -73,6 +84,7 @@ COLUMNS = {
     "drift": Column("drift", help="Over blocks with known drift"),
     "rmsd_ang": Column("RMSD", "Å", "Heavy atoms, to the nearest reference"),
     "tokens": Column("tokens"),
+    **{name: replace(column, is_hidden=True) for name, column in WIDE.items()},
 }
 CHARTS = ()
 TABLES = ()

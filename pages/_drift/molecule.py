@@ -6,8 +6,8 @@ views are one fragment, so a pick redraws nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any
 
 import streamlit as st
 from rdkit.Chem import Mol
@@ -55,11 +55,11 @@ READERS_HELP = (
     "*strict reader*, ours, takes blocks of three numbers and nothing else, and only what it reads is judged in 3D."
 )
 MOST_NOTES = 6
-DESCRIPTORS_HELP = (
-    "How the LP writes an atom with hydrogens: [O] and [N] (plain), or [OH] and [NH2] (with-hydrogens), as the group's "
-    "LPs do whatever the model was trained on."
+FACTS_HELP = (
+    "Descriptors: how the LP writes an atom with hydrogens: [O] and [N] (plain), or [OH] and [NH2] (with-hydrogens), "
+    "as the group's LPs do whatever the model was trained on. Drift: FREE positions minus the tokens that the numbers "
+    "need, over the blocks of known need. Conformers differ by heavy-atom RMSD: least, and mean over all pairs."
 )
-DRIFT_HELP = "FREE positions minus the tokens that the numbers need, over the blocks of known need."
 SHAPED_HELP = (
     "Under shaped a token comes only if it leaves the atom a right place. Struck: likely tokens that leave none. "
     "Dead end: no token was left, so the text went back to an earlier block, or stayed wrong after all tries."
@@ -69,14 +69,10 @@ Faulty = tuple[int, Fault, str]
 Blocks = Mapping[int, Mapping[str, Any]]
 
 
-def show(store: Store, inspection: Inspected, lead: str, steps: Callable[[], None]) -> None:
-    """``lead`` comes before the verdict; ``steps`` draws the way to the next molecule, next to the SMILES."""
-    sample = inspection.sample
+def show(store: Store, inspection: Inspected, lead: str) -> None:
+    """``lead`` comes before the verdict."""
     with st.container(gap="xsmall", key="molecule"):
-        with st.container(horizontal=True, vertical_alignment="center", key="molecule-heading"):
-            st.code(visible_text(sample["smiles"]), language=None, wrap_lines=True, width="stretch")
-            with st.container(horizontal=True, vertical_alignment="center", width="content"):
-                steps()
+        st.code(visible_text(inspection.sample["smiles"]), language=None, wrap_lines=True)
         bold = f"**{escaped(lead)}** " if lead else ""
         st.markdown(bold + escaped(sample_words(inspection.sample, inspection.blocks)), help=READERS_HELP)
         _failed(inspection)
@@ -122,13 +118,14 @@ def _linked(store: Store, inspection: Inspected) -> None:
     atom = state.number(state.ATOM)
     atom = atom if atom is not None and atom < inspection.molecule.atoms else None
     put_shown(atom=atom)
-    left, right = st.columns([2, 3], gap="medium")
-    with left.container(gap="xsmall", key="pictures"):  # they stay in sight next to the rows
-        if inspection.molecule.atoms:
-            _drawing(inspection, of_atom, atom)
-            _shape(inspection, of_atom, _group_on_top(inspection))
-        _badges(inspection)
-        _readers(inspection)
+    left, right = st.container(key="molecule-views").columns([5, 10], gap="small")
+    if inspection.molecule.atoms:
+        with left.container(gap="xsmall", key="pictures"):  # they stay in sight next to the rows
+            with st.container():
+                _drawing(inspection, of_atom, atom)
+            with st.container(gap="xsmall"):
+                _shape(inspection, of_atom, _group_on_top(inspection))
+                _readers(inspection)
     with right:
         if inspection.blocks or inspection.alignment is not None:
             _atoms(store, inspection, steps, estimates, atom, steps_model, estimated_by)
@@ -136,7 +133,8 @@ def _linked(store: Store, inspection: Inspected) -> None:
         thrown_tries(inspection.tries, inspection.molecule.descriptors, key="drift_tries", block=atom, kept=kept)
         _not_available(inspection, bool(steps))
         scoring.show(inspection, bool(steps))
-        _text(inspection, steps)
+        _details(inspection)
+        _files(inspection, steps)
 
 
 def _chosen_conformer(inspection: Inspected) -> Inspected:
@@ -284,7 +282,7 @@ def _readers(inspection: Inspected) -> None:
     is_partial = inspection.conformer is not None and inspection.why_no_conformer
     words = [inspection.why_no_conformer] if is_partial and not is_unread(inspection.sample) else []
     words += [_group_words(inspection, inspection.by_group)] if inspection.by_group is not None else []
-    if inspection.molecule.atoms and words:
+    if words:
         st.caption(escaped(" ".join(words)))
 
 
@@ -348,7 +346,8 @@ def _other_sample(store: Store, inspection: Inspected) -> Inspected | None:
     sample_ids = {row["run_id"]: row["sample_id"] for row in rows if row["run_id"] in runs}
     if not sample_ids:
         return None
-    more: dict[str, Any] = {"width": 320, "index": None, "placeholder": "no other run"}
+    more: dict[str, Any] = {"width": 230, "index": None, "placeholder": "Another run under each row"}
+    more["label_visibility"] = "collapsed"
     more["format_func"] = lambda run_id: f"{runs[run_id].model} · {runs[run_id].lp_words}"
     name = by_name("Another run's tokens under each row", sample_ids, "under", "drift_under", **more)
     return None if name is None else inspected(store, runs[name], sample_ids[name])
@@ -397,7 +396,7 @@ def drift_words(inspection: Inspected) -> str:
     return f"{name} {signed(drift)} {of}"
 
 
-def _badges(inspection: Inspected) -> None:
+def _facts(inspection: Inspected) -> None:
     """What the verdict's sentence does not say.
 
     Tokens count as the run counts them: with the one that ends the answer, which is no column of the strip.
@@ -405,37 +404,35 @@ def _badges(inspection: Inspected) -> None:
     sample, run = inspection.sample, inspection.run
     against = run.rmsd_to or "references that are not named"
     forced, strain = forced_share(sample), strain_words(sample)
-    drift_help = f"{HYPOTHETICAL_HELP} {DRIFT_HELP}" if run.is_hypothetical else DRIFT_HELP
-    badges: list[tuple[str, Literal["blue", "gray"], str | None]] = [
-        (run.model or run.model_family, "blue", None),
-        (f"LP {run.lp_words}" if run.lp else "", "blue", run.lp_record.help),
-        (f"descriptors {inspection.descriptors}" if run.lp_record.placeholder else "", "gray", DESCRIPTORS_HELP),
-        (f"sample {sample['sample_id']}", "gray", None),
-        (drift_words(inspection), "gray", drift_help),
-        (tokens_words(sample), "gray", None),
-        (f"{forced} forced" if forced else "", "gray", None),
-        (guard_words(sample), "gray", SHAPED_HELP if sample["dead_ends"] is not None else None),
-        (f"RMSD {angstrom(sample['rmsd_ang'])} to {against}" if sample["rmsd_ang"] is not None else "", "gray", None),
-        (
-            differ_words(sample),
-            "gray",
-            "Heavy-atom RMSD between the conformers of this answer: least, and mean over all pairs",
-        ),
-        (f"strain {strain}" if strain else "", "gray", None),
+    facts = [
+        run.model or run.model_family,
+        f"LP {run.lp_words}" if run.lp else "",
+        f"descriptors {inspection.descriptors}" if run.lp_record.placeholder else "",
+        f"sample {sample['sample_id']}",
+        drift_words(inspection),
+        tokens_words(sample),
+        f"{forced} forced" if forced else "",
+        guard_words(sample),
+        f"RMSD {angstrom(sample['rmsd_ang'])} to {against}" if sample["rmsd_ang"] is not None else "",
+        differ_words(sample),
+        f"strain {strain}" if strain else "",
     ]
-    with st.container(horizontal=True, gap="small", key="facts"):
-        for text, colour, about in badges:
-            if text:
-                st.badge(escaped(text), color=colour, help=about)
+    about = [HYPOTHETICAL_HELP] if run.is_hypothetical else []
+    about += [FACTS_HELP, *([SHAPED_HELP] if sample["dead_ends"] is not None else [])]
+    st.caption(escaped(" · ".join(filter(None, facts))), help="\n\n".join(about))
 
 
 # --- below the views ----------------------------------------------------------------------------------------------
 
 
-def _text(inspection: Inspected, steps: Mapping[int, Mapping[str, Any]]) -> None:
-    if inspection.sample["text"]:
-        with st.expander("Generated text", icon=":material/notes:"):
+def _details(inspection: Inspected) -> None:
+    with st.expander("Details", icon=":material/notes:"):
+        _facts(inspection)
+        if inspection.sample["text"]:
             st.code(inspection.sample["text"], language=None, wrap_lines=True)
+
+
+def _files(inspection: Inspected, steps: Mapping[int, Mapping[str, Any]]) -> None:
     with st.container(horizontal=True):
         if inspection.conformer is not None:
             file_button("Conformer as SDF", lambda: files.sdf_of_one(inspection), "conformer.sdf")

@@ -1,17 +1,13 @@
-"""The selected rows of a table: the page decides on them, not the table; steps from row to row; its height."""
+"""The selected rows of a table: the page decides on them, not the table; its height."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Hashable, Sequence
-from typing import Literal
+from collections.abc import Container, Hashable, Sequence
 
 import streamlit as st
 
 ROW_PX, BORDERS_PX = 35, 2
 """Of ``st.dataframe``; its header is as high as a row."""
-
-ONE_ROW: Sequence[Literal["single-row", "single-cell"]] = ("single-row", "single-cell")
-"""Of a table with one selected row: a click on any of its cells selects it too."""
 
 
 def table_height(rows: int, most_px: int | None = None) -> int:
@@ -36,28 +32,13 @@ def show_rows(table: str, ids: Sequence[Hashable], selected: Container[Hashable]
 def picked_rows(key: str) -> list[int] | None:
     """The rows that the reader has selected; None where they are those that were shown as selected.
 
-    Streamlit calls a table back also when it hears its own selection from the browser again. A click on a cell leaves
-    the selected row as it is, and a click on a row's box the cell.
+    Streamlit calls a table back also when it hears its own selection from the browser again.
     """
     (drawn, shown), selection = (st.session_state[_shown(key)], st.session_state[key]["selection"])
     if drawn != key:
         return None
     rows = list(selection["rows"])
-    if rows == shown:
-        rows = [row for row, _ in selection.get("cells", ())] or rows
     return None if rows == shown else rows
-
-
-def show_steps(row: int | None, count: int, words: str, go: Callable[[int], None]) -> None:
-    """``words`` on the open row's place, and buttons that ``go`` to the rows around it; None where filters hide it."""
-    st.caption("hidden by the filters" if row is None else words, width="content")
-    for word, step, icon, keys in (
-        ("Previous", -1, ":material/arrow_upward:", "Alt+Up"),
-        ("Next", 1, ":material/arrow_downward:", "Alt+Down"),
-    ):
-        target = -1 if row is None else row + step
-        is_off = not 0 <= target < count
-        st.button(word, icon=icon, shortcut=keys, key=f"go{step}", disabled=is_off, on_click=go, args=(target,))
 
 
 def _shown(key: str) -> str:

@@ -7,23 +7,44 @@ from typing import Any
 
 from engine.chem.verdict import LOADED
 from engine.inspection.molecules import sample_table
+from pages._kit.components.molecule_list import Cell, Line, molecule_list
 from pages._kit.inspected import open_store
 from pages._kit.small_drawing import small_drawing
 from pages._kit.theme import DARK, palette
 from pages._live import session
 from pages._live.board import put_sample, shown_sample
-from pages._live.molecule_grid import molecule_grid
 
 Row = Mapping[str, Any]  # of ``sample_table``
 HEIGHT_PX = 330
 COLUMNS = "run_id sample_id clean passed stereo_right geometry_right usable checks lost_ang".split()
 CODES = {True: "r", False: "w", None: "-"}
+PARTS = ("text", "stereo", "geometry")
+SIGNS = {"r": "✓", "d": "!", "w": "✗", "-": "–"}
+WORDS = {"r": "right", "d": "damaged", "w": "wrong", "-": "not judged"}
+LEGEND = (
+    "A line per lane: T text clean, S stereo right, G geometry right. ✓ yes, ! passes, damaged, ✗ no, – not judged, or "
+    "nothing specified. Worst first."
+)
 
 
 def code_of(row: Row) -> str:
     """Text, stereo, geometry, usable, a letter each: right, damaged (it passes and is not clean), wrong, not known."""
     text = "r" if row["clean"] else "d" if row["passed"] else "w"
     return text + "".join(CODES[row[name]] for name in ("stereo_right", "geometry_right", "usable"))
+
+
+def line_of(lane: int, code: str) -> Line:
+    """The lane's number, and a letter with its mark for text, stereo and geometry. No result is an empty code."""
+    number = (f"{lane + 1}", "number")
+    if not code:
+        return [number, ("no result", "")]
+    return [number, *((part[0].upper() + SIGNS[mark], mark) for part, mark in zip(PARTS, code, strict=False))]
+
+
+def code_words(code: str) -> str:
+    """``text damaged, stereo right, geometry not judged, not usable``"""
+    words = [f"{part} {WORDS[mark]}" for part, mark in zip(PARTS, code, strict=False)]
+    return ", ".join(words + ([] if code[-1:] == "r" else ["not usable"])) if code else "no result"
 
 
 def harm_of(row: Row) -> tuple[float, ...]:
@@ -57,21 +78,25 @@ def show_grid() -> None:
     rows: dict[Any, Row] = {(row["run_id"], row["sample_id"]): row for row in table.to_pylist()}
     samples = [[rows.get((run_id, sample)) for run_id in run_ids] for sample in range(watch.samples)]
     order = worst_first(samples)
-    generations = watch.plan.plan.generations
+    generations, titles = watch.plan.plan.generations, [lane.title for lane in lanes]
 
-    def cell(sample: int) -> tuple[str, int, list[str]]:
+    def cell(sample: int) -> Cell:
         words = f"Molecule {sample // generations + 1}" if len(watch.molecules) > 1 else ""
         more = f"sample {sample % generations + 1}" if generations > 1 else ""
         name = ", ".join(filter(None, (words, more))).capitalize()
-        return (name, sample // generations, [code_of(row) if row else "" for row in samples[sample]])
+        codes = [code_of(row) if row else "" for row in samples[sample]]
+        about = [f"{title}: {code_words(code)}" for title, code in zip(titles, codes, strict=True)]
+        lines = [line_of(lane, code) for lane, code in enumerate(codes)]
+        return Cell(name, sample // generations, lines, "\n".join(about))
 
-    molecule_grid(
+    molecule_list(
         list(map(cell, order)),
         [small_drawing(molecule.smiles, palette() is DARK) for molecule in watch.molecules],
-        [lane.title for lane in lanes],
         key=f"molecule_grid {hash((session.name(), *order))}",  # places of another order mean others
         label="Molecules" if len(watch.molecules) > 1 else "Samples",
         selected=order.index(shown_sample()),
         on_pick=lambda index: None if index is None else put_sample(order[index]),
         height=HEIGHT_PX,
+        ready=("not usable", "text damaged", "text wrong", "stereo wrong", "geometry wrong"),
+        legend=LEGEND,
     )

@@ -44,3 +44,22 @@ def test_is_this_log_healthy(browser: Browser, demo_server: Server, width: int) 
             expect_in_first_screen(seen, verdict)
         expect_in_first_screen(seen, seen.page.locator(".st-key-answer-logits_models").get_by_text("3 with garbage"))
         expect_harmless(seen)
+
+
+@pytest.mark.parametrize("width", [1440, 1000])
+def test_why_is_the_worst_molecule_of_a_run_wrong(browser: Browser, demo_server: Server, width: int) -> None:
+    """By its sentence, and in the list, which says how far it is off and with how much junk."""
+    with visit(browser, demo_server, "/drift", width=width, height=700) as seen:
+        words = re.compile(r"Worst of 64: atoms off by ≈ \d+\.\d\d Å in all, \d+ of \d+ blocks damaged")
+        expect_in_first_screen(seen, seen.page.get_by_text(words))
+        chosen = seen.page.locator(".molecules .cell[aria-selected=true]")
+        expect_in_first_screen(seen, chosen.filter(has_text=re.compile(r"\d+\.\d\d Å\s*\d+ junk")))
+        expect_harmless(seen)
+
+
+@pytest.mark.parametrize("width", [1440, 1000])
+def test_what_does_the_lp_cost(browser: Browser, demo_server: Server, width: int) -> None:
+    with visit(browser, demo_server, "/drift?view=What+the+LP+did", width=width, height=700) as seen:
+        answer = seen.page.locator(".st-key-answer-drift_lp_cost")
+        expect_in_first_screen(seen, answer.get_by_text(re.compile(r"log w (is )?−\d+")).first)
+        expect_harmless(seen)

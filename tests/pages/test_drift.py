@@ -20,9 +20,9 @@ from engine.store.entries import Entry
 from engine.store.reports.importing import import_report
 from engine.store.store import Store, temporary_files
 from pages._drift import files, molecules
-from pages._drift.molecules import FOLD
 from pages._drift.state import OTHER_READER
 from pages._kit.components.molecule2d import picked_atom
+from pages._kit.components.molecule_list import molecule_list
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
 from tests.engine.store.stored_runs import store_at
 from tests.pages import apps
@@ -63,7 +63,6 @@ def store_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def uses_store_folder(store_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DRIFTSCOPE_STORE", str(store_folder))
-    monkeypatch.setattr(molecules, "ROWS_PER_PAGE", 100)  # all in one page, to be counted
 
 
 @pytest.fixture
@@ -73,34 +72,60 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     return store_at(tmp_path)
 
 
+@pytest.fixture
+def listed(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the list of molecules was drawn with last."""
+    drawn: dict[str, Any] = {}
+
+    def spy(cells: Any, drawings: Any, **more: Any) -> None:
+        drawn.update(more, cells=cells, drawings=drawings)
+        molecule_list(cells, drawings, **more)
+
+    monkeypatch.setattr(molecules, "molecule_list", spy)
+    return drawn
+
+
 def opened(**address: str | list[str]) -> AppTest:
-    """With the table of molecules unfolded."""
-    return apps.opened("drift", session={f"kept {FOLD}": True}, **address)
+    return apps.opened("drift", **address)
 
 
 def molecules_of(app: AppTest) -> Any:
-    return table(app, "drifts")
+    """Of the view Table."""
+    return table(app, "junk_blocks")
+
+
+def samples_of(rows: Any) -> list[int]:
+    return [int(link.rpartition("=")[2]) for link in rows["open"]]
+
+
+def samples_listed(listed: dict[str, Any]) -> list[int]:
+    return [int(cell.about.rpartition("sample ")[2]) for cell in listed["cells"]]
 
 
 def strip(app: AppTest) -> str:
-    """What is sent to the rows of atoms."""
-    return str(app.get("bidi_component")[-1].proto)
+    """What is sent to the rows of atoms, without the text above them."""
+    message = json.loads(app.get("bidi_component")[-1].proto.json)
+    rows = {name: row for name, row in message["rows"].items() if isinstance(row, dict)}
+    return json.dumps({**message, "rows": rows}, ensure_ascii=False)
 
 
 # --- which runs ---------------------------------------------------------------------------------------------------
 
 
-def test_the_first_visit_opens_the_worst_sample_of_the_newest_run_with_junk() -> None:
+def test_the_first_visit_opens_the_worst_sample_of_the_newest_run_with_junk(listed: dict[str, Any]) -> None:
     app = opened()
     assert shown(app)["runs"] == [WITH_JUNK] and not app.error
-    assert list(molecules_of(app)["sample_id"])[:3] == WORST[:3]
+    assert samples_listed(listed)[:3] == WORST[:3] and listed["selected"] == 0 and listed["total"] == 64
     assert "probabilities by the run" in strip(opened(sample=str(WITH_STEPS)))
 
 
-def test_a_run_is_named_by_a_part_of_its_name() -> None:
+def test_a_run_is_named_by_a_part_of_its_name(listed: dict[str, Any]) -> None:
     app = opened(run=["qwen-final-exact", "bare"])
     assert shown(app)["runs"] == [EXACT, BARE]
-    assert set(molecules_of(app)["run"].str.rpartition(", ")[2]) == {"exact", "group-v2.1"}
+    assert {cell.lines[1][0][0] for cell in listed["cells"]} == {
+        "demo-qwen:final, exact",
+        "demo-llama:final, group-v2.1",
+    }
 
 
 def test_an_empty_store_and_a_damaged_one(own: Store, tmp_path: Path) -> None:
@@ -123,7 +148,7 @@ def passing() -> Iterator[str]:
 
 
 def test_an_unsaved_run_is_shown_by_its_whole_name_and_can_be_saved(own: Store, passing: str) -> None:
-    assert not opened().dataframe
+    assert "There" in words(opened()) or not opened().dataframe
     app = opened(run=passing, sample="0")
     app.text_input(key=f"label-{passing}").set_value("mine")
     app.button(key=f"keep-{passing}").click().run()
@@ -135,7 +160,7 @@ def test_an_unsaved_run_is_shown_by_its_whole_name_and_can_be_saved(own: Store, 
 
 
 def test_filters_and_order() -> None:
-    app = opened(run=WITH_JUNK)
+    app = opened(run=WITH_JUNK, view="Table")
     app.segmented_control(key="show").set_value("Cut").run()
     assert (molecules_of(app)["cut_blocks"] > 0).all() and len(molecules_of(app)) == CUT
     app.segmented_control(key="show").set_value(None).run()
@@ -153,7 +178,7 @@ def test_filters_and_order() -> None:
     [("element~C~2", {"by": "Element"}, "Only molecules with drift +2 · element C"), ("cut", {}, "")],
 )
 def test_a_bar_filters_and_its_chip_lets_go(bar: str, more: dict[str, str], chip: str) -> None:
-    app = opened(run=WITH_JUNK, bin=bar, **more)
+    app = opened(run=WITH_JUNK, view="Table", bin=bar, **more)
     few = len(molecules_of(app))
     assert few == CUT if bar == "cut" else 0 < few < 64
     assert chip in app.button(key="bar_chip").label.replace("\\", "")
@@ -164,26 +189,42 @@ def test_a_bar_filters_and_its_chip_lets_go(bar: str, more: dict[str, str], chip
     assert len(molecules_of(app)) == 64 and query(app, "bin") is None
 
 
-def test_next_and_previous_walk_the_table() -> None:
+def test_a_pick_in_the_list_opens_that_molecule(listed: dict[str, Any]) -> None:
     app = opened(run=WITH_JUNK, order="As written", sample="1", atom="3")
-    app.button(key="go1").click().run()
-    assert (query(app, "sample"), query(app, "atom")) == ("2", None)
-    app.button(key="go-1").click().run()
-    app.button(key="go-1").click().run()
-    assert query(app, "sample") == "0" and app.button(key="go-1").disabled
+    assert samples_listed(listed) == list(range(64)) and listed["selected"] == 1
+    app.session_state[listed["key"]] = picked_atom(2)
+    app.run()
+    assert (query(app, "sample"), query(app, "atom"), listed["selected"]) == ("2", None, 2)
 
 
-def test_a_sample_that_the_filters_leave_out_stays_open_and_one_that_is_not_there_is_an_error() -> None:
-    assert shown(opened(run=WITH_JUNK, show="Clean", sample="1"))["sample"] == 1
+def test_a_sample_that_the_filters_leave_out_stays_open_and_one_that_is_not_there_is_an_error(
+    listed: dict[str, Any],
+) -> None:
+    (whole,) = DEMO_STORE.rows(
+        "SELECT min(sample_id) AS id FROM samples WHERE run_id = $1 AND cut_blocks = 0", [WITH_JUNK]
+    )
+    app = opened(run=WITH_JUNK, show="Cut", sample=str(whole["id"]))
+    assert shown(app)["sample"] == whole["id"] and listed["selected"] is None
     app = opened(run=WITH_JUNK, sample="64")
-    assert "has no sample 64" in words(app) and len(molecules_of(app)) == 64
+    assert "has no sample 64" in words(app) and len(listed["cells"]) == 64
 
 
-def test_the_table_is_one_line_until_it_is_opened() -> None:
-    app = apps.opened("drift", run=WITH_JUNK, show="Cut", order="Most tokens")
-    (line,) = [fold for fold in app.expander if fold.label.startswith(f"{CUT} of 64 samples: ")]
-    assert not line.proto.expanded and not app.get("plotly_chart")  # the address's filters hold
-    assert f"row 1 of {CUT}, most tokens" in words(app)
+def test_the_list_is_in_sight_with_the_links_filters_and_order(listed: dict[str, Any]) -> None:
+    app = opened(run=WITH_JUNK, show="Cut", order="Most tokens")
+    assert words(app).count(f"{CUT} of 64 samples: ") == 1 and not app.get("plotly_chart")
+    rows = molecules_of(opened(run=WITH_JUNK, show="Cut", order="Most tokens", view="Table"))
+    assert samples_listed(listed) == samples_of(rows) and len(rows) == CUT
+    assert all(
+        dict(cell.lines[0])[f"{cut} cut"] == "d" for cell, cut in zip(listed["cells"], rows["cut_blocks"], strict=True)
+    )
+
+
+def test_a_long_list_has_its_first_molecules_and_says_of_how_many(
+    listed: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(molecules, "MOST_LISTED", 5)
+    opened(run=WITH_JUNK)
+    assert samples_listed(listed) == WORST[:5] and listed["total"] == 64 and len(listed["drawings"]) == 5
 
 
 # --- one molecule -------------------------------------------------------------------------------------------------
@@ -229,7 +270,7 @@ def test_tokens_and_forced_ones_count_the_end_in_the_badges() -> None:
 
 def test_a_file_without_a_conformer_in_it_is_not_offered() -> None:
     for run, is_off in ((WITH_JUNK, True), (EXACT, False)):
-        app = opened(run=run)
+        app = opened(run=run, view="Table")
         assert next(button for button in app.download_button if button.label == "SDF").disabled == is_off
 
 
@@ -250,12 +291,13 @@ def test_imported_text_and_runs_of_which_next_to_nothing_is_known(own: Store, tm
 
 def test_a_wrong_molecule_is_found_named_and_shown() -> None:
     (row,) = DEMO_STORE.rows("SELECT * FROM samples WHERE run_id = $1 AND sample_id = 0", [EXACT])
-    rows = molecules_of(opened(run=EXACT, show="Clash"))
-    assert 0 < len(rows) < 64 and rows["checks"].str.contains("internal steric clash").all()
+    rows = molecules_of(opened(run=EXACT, show="Clash", view="Table"))
+    assert 0 < len(rows) < 64 and rows["checks"].str.contains("clash").all()
+    of_all = opened(run=EXACT, view="Table")
+    of_row = molecules_of(of_all).iloc[samples_of(molecules_of(of_all)).index(0)]
+    assert of_row["strain_kcal"] == pytest.approx(row["strain_kcal"], rel=0.005) and "stereo" in of_row["checks"]
     app = opened(run=EXACT, sample="0")
     assert f"heavy atoms move {row['strain_moved_ang']:.2f} Å" in words(app)
-    of_row = molecules_of(app).set_index("sample_id").loc[0]
-    assert of_row["strain_kcal"] == pytest.approx(row["strain_kcal"], rel=0.005) and "stereo" in of_row["checks"]
     (more,) = [fold for fold in app.get("popover") if "3 more checks failed" in str(fold.proto)]
     assert len(more.button) == len(row["failed"]) - 1 == 3
     first = app.button(key="failed-0")
@@ -265,7 +307,7 @@ def test_a_wrong_molecule_is_found_named_and_shown() -> None:
     sums = ", ".join(f"count({name}_right), avg({name}_right::INT)" for name in ("stereo", "geometry"))
     (counts,) = DEMO_STORE.rows(f"SELECT {sums} FROM samples WHERE run_id = $1", [EXACT])
     stereo, stereo_right, judged, right = counts.values()
-    of_texts = table(app, "what")
+    of_texts = table(of_all, "what")
     assert list(of_texts["judged"]) == [stereo, judged] == [37, 64]
     assert list(of_texts["share"]) == pytest.approx([100 * stereo_right, 100 * right], abs=0.05)  # rounded
 
@@ -279,23 +321,24 @@ def test_tries_of_a_guard_stand_one_under_the_other() -> None:
         app = opened(run=GUARDED, sample="0", atom=atom)
         (tried,) = [fold.get("html")[0].proto.body for fold in app.expander if fold.label.startswith("Tries")]
         assert tried.count("<s>") == count and (kept in tried) == bool(atom)
-    app = opened(run=GUARDED, sample="8", order="Most drawn anew")
-    assert table(app, "redrawn_blocks")["redrawn_blocks"].is_monotonic_decreasing
+    rows = molecules_of(opened(run=GUARDED, view="Table", order="Most drawn anew"))
+    assert rows["redrawn_blocks"].is_monotonic_decreasing and "dead_ends" not in rows
+    app = opened(run=GUARDED, sample="8")
     assert "bonds (atoms 8 and 10)" in words(app)
 
 
 def test_a_shaped_answer_tells_its_dead_ends_and_marks_what_was_struck(own: Store) -> None:
     add_shaped(own)
+    rows = molecules_of(opened(run=SHAPED, order="Most dead ends", view="Table"))
+    assert list(rows["dead_ends"]) == [2, 0] and samples_of(rows) == [1, 0]
     app = opened(run=SHAPED, order="Most dead ends")
-    rows = molecules_of(app)
-    assert list(rows["dead_ends"]) == [2, 0] and list(rows["sample_id"]) == [1, 0] and "redrawn_blocks" not in rows
     said = words(app)
-    assert "badge[2 dead ends, went back once, 31 tokens struck]" in said
+    assert "2 dead ends, went back once, 31 tokens struck" in said
     assert "Still wrong after all tries: bonds (atoms 2 and 4)." in said
     inspection = inspect_sample(own, SHAPED, 1)
     assert struck_of(inspection, inspection.steps).keys() == {STRUCK_AT}
     assert strip(app).count("struck here: `-`, `7`") == 1
-    assert "badge[0 dead ends, 0 tokens struck]" in words(opened(run=SHAPED, sample="0"))
+    assert "0 dead ends, 0 tokens struck" in words(opened(run=SHAPED, sample="0"))
     assert "struck here" not in strip(opened(run=SHAPED, sample="0"))
 
 

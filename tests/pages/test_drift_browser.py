@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, expect
 from engine.inspection.sample import inspect_sample
 from tests.engine.inspection.made import DEMO_STORE
 from tests.pages.browser import Browser, Server, Visit, expect_harmless, shape, shape_words, visit
-from tests.pages.canvas_clicks import again, click_at, click_row, open_picker
+from tests.pages.canvas_clicks import again, click_at
 from tests.pages.drift_stores import CUT, EXACT, WITH_JUNK
 
 pytestmark = pytest.mark.browser
@@ -121,21 +121,17 @@ def test_a_link_restores_all_of_it_and_keys_lead_on(browser: Browser, demo_serve
         expect(others).to_have_count(atoms(seen).count())
         expect(others.first.locator(".name")).to_have_text("exact")
         expect(seen.page.get_by_role("button", name="Only molecules with drift +1 · element C")).to_be_visible()
-        open_picker(seen, 1)
+        expect(seen.page.get_by_role("button", name="As written, with junk")).to_be_visible()
+        expect(cells(seen, "[aria-selected=true]")).to_have_attribute("title", re.compile("sample 13$"))
+        seen.press("Table")
         chosen = seen.page.locator("[data-testid=stButtonGroup] [data-selected=true]")
-        expect(chosen).to_have_text(["With junk", "Worst first"])
+        expect(chosen).to_have_text(["With junk"])
         expect(seen.page.get_by_label("Drift by")).to_have_value("Element")
-        row_label = seen.page.get_by_text(re.compile(r"^row \d+ of \d+, as written$"))
-        before = row_label.inner_text()
-        seen.page.keyboard.press("Alt+ArrowDown")
-        expect(row_label).not_to_have_text(before)
-        expect(seen.page).not_to_have_url(re.compile("sample=13(&|$)"))
         expect_harmless(seen)
 
 
 def test_a_bar_of_the_histogram_filters_the_table(browser: Browser, demo_server: Server) -> None:
-    with visit(browser, demo_server, f"/drift?run={WITH_JUNK}") as seen:
-        open_picker(seen, 1)
+    with visit(browser, demo_server, f"/drift?run={WITH_JUNK}&view=Table") as seen:
         bars = seen.page.locator(".js-plotly-plot .bars .point path")
         expect(bars.first).to_be_visible()
         chip = seen.page.get_by_role("button", name="Only molecules with a cut block")
@@ -147,16 +143,34 @@ def test_a_bar_of_the_histogram_filters_the_table(browser: Browser, demo_server:
         expect_harmless(seen)
 
 
-def test_a_row_opens_its_molecule_and_back_undoes_one_pick_at_a_time(browser: Browser, demo_server: Server) -> None:
+def cells(seen: Visit, more: str = "") -> Locator:
+    return seen.page.locator(f".molecules .cell{more}:visible")
+
+
+def test_the_list_is_filtered_by_typing_and_walked_by_arrows(browser: Browser, demo_server: Server) -> None:
+    with visit(browser, demo_server, f"/drift?run={WITH_JUNK}&order=As+written", width=1000, height=700) as seen:
+        expect(cells(seen)).to_have_count(64)
+        seen.page.get_by_placeholder("Type to filter").fill("1 CUT")
+        found = cells(seen)
+        expect(found).not_to_have_count(64)
+        assert all("1 cut" in words for words in found.all_inner_texts()) and found.count() > 2
+        wanted = [re.findall(r"sample (\d+)$", cell.get_attribute("title") or "")[0] for cell in found.all()[:2]]
+        for sample in wanted:
+            seen.page.keyboard.press("ArrowDown")
+            expect(seen.page).to_have_url(re.compile(f"sample={sample}(&|$)"))
+        expect(cells(seen, "[aria-selected=true]")).to_be_focused()
+        expect(found.first).to_be_in_viewport()  # it stays in sight beside the last row of the molecule
+        row = seen.page.locator(".atoms .row").last
+        row.scroll_into_view_if_needed()
+        expect(cells(seen, "[aria-selected=true]")).to_be_in_viewport()
+        expect_harmless(seen)
+
+
+def test_a_cell_opens_its_molecule_and_back_undoes_one_pick_at_a_time(browser: Browser, demo_server: Server) -> None:
     with visit(browser, demo_server, f"{JUNK}&order=As+written&atom=5") as seen:
         expect_atom(seen, 5)
-        open_picker(seen, 1)
-        expect(seen.page.get_by_test_id("data-grid-canvas")).to_have_count(2)  # of molecules, judged texts
-        grid = seen.page.locator("[data-testid=stDataFrame]:visible .dvn-scroller").first
-        assert grid.evaluate("grid => grid.scrollHeight <= grid.clientHeight")  # the page keeps its wheel
-        click_row(seen, 0, 2, 66, left_px=300)  # its words, on the page of rows 11 to 20
+        cells(seen).nth(12).click()
         expect(seen.page).to_have_url(re.compile("sample=12&order"))
-        expect(seen.page.get_by_text("Show only")).not_to_be_visible()  # the molecule takes the table's place
         seen.page.go_back()
         expect(seen.page).to_have_url(re.compile("sample=13&.*atom=5"))
         expect_atom(seen, 5)
@@ -165,4 +179,16 @@ def test_a_row_opens_its_molecule_and_back_undoes_one_pick_at_a_time(browser: Br
         atoms(seen).nth(1).click()
         expect_atom(seen, 1)
         expect(seen.page).to_have_url(re.compile("sample=13(&|$)"))
+        expect_harmless(seen)
+
+
+def test_on_a_narrow_screen_the_list_is_above_and_compact(browser: Browser, demo_server: Server) -> None:
+    with visit(browser, demo_server, f"/drift?run={WITH_JUNK}", width=400, height=900) as seen:
+        molecules, verdict = (
+            seen.page.locator(".molecules").bounding_box(),
+            seen.page.locator(".molecule").bounding_box(),
+        )
+        assert molecules is not None and verdict is not None
+        assert molecules["y"] + molecules["height"] < verdict["y"] and molecules["height"] < 250
+        assert seen.page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
         expect_harmless(seen)

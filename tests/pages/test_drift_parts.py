@@ -20,6 +20,7 @@ from engine.text.tokenizers import load_tokenizer
 from pages._drift import files as drift_files
 from pages._drift import state
 from pages._drift.molecule import _group_words
+from pages._drift.molecules import verdict_line
 from pages._drift.runs import default_run
 from pages._drift.scoring import compatible, question_of
 from pages._kit.components.atom_view import text_parts
@@ -99,6 +100,23 @@ def test_a_text_that_grows_keeps_its_earlier_parts() -> None:
     assert text_parts(tokens[:30])[0] == parts[0] and text_parts([]) == []
 
 
+@pytest.mark.parametrize(
+    ("row", "line"),
+    [
+        ({"passed": False, "junk_blocks": 2}, [("failed", "w"), ("2 junk", "w")]),
+        ({"passed": True, "cut_blocks": 1, "checks": "clash"}, [("1 cut", "d")]),
+        ({"passed": True, "clean": True, "checks": "clash, stereo"}, [("clash and 1 more", "w")]),
+        ({"passed": True, "clean": True, "usable": True, "checks": ""}, [("usable", "r")]),
+        ({"passed": True, "clean": True}, [("clean", "r")]),
+        ({"passed": True}, [("passed", "-")]),
+        ({}, [("no text", "-")]),
+    ],
+)
+def test_a_molecules_verdict_in_the_list(row: dict[str, Any], line: list[tuple[str, str]]) -> None:
+    usual = {"junk_blocks": 0, "cut_blocks": 0, **dict.fromkeys(("passed", "clean", "usable", "checks"))}
+    assert verdict_line({**usual, **row}) == line
+
+
 def test_files_of_the_rows_that_are_shown(folder: Path) -> None:
     store = store_at(folder)
     rows = sample_table(store, [EXACT, WITH_JUNK])
@@ -136,11 +154,6 @@ def test_the_sample_of_a_link_is_of_the_first_run_unless_it_says_of_which(monkey
         (["d"], {"rows": [3]}, None),  # its own selection that comes back
         (["d"], {"rows": [4]}, [4]),
         (["d"], {"rows": []}, []),
-        ([], {"rows": [], "cells": [(4, "text")]}, [4]),
-        (["d"], {"rows": [3], "cells": [(4, "text")]}, [4]),  # the row's box stays ticked in the browser
-        (["d"], {"rows": [3], "cells": [(3, "text")]}, None),
-        (["d"], {"rows": [6], "cells": [(4, "text")]}, [6]),  # a box, after a click on a cell
-        (["d"], {"rows": [], "cells": [(3, "text")]}, []),  # its own box is cleared
     ],
 )
 def test_what_a_reader_picks_in_a_table(

@@ -25,8 +25,9 @@ from engine.store.schema import STEPS
 from engine.store.store import Store
 from pages._kit import verdict_badges
 from pages._kit.components.molecule2d import molecule2d, picked_atom
+from pages._kit.components.molecule_list import molecule_list
 from pages._kit.inspected import open_store
-from pages._live import board, conformer, files, grid, molecule_grid, session
+from pages._live import board, conformer, files, grid, session
 from pages._live import lanes as live_lanes
 from pages._live.grid import code_of, harm_of, worst_first
 from pages._live.inputs import FIRST_MOLECULE, read_lines
@@ -298,20 +299,20 @@ def test_what_fails_in_space_is_marked_and_a_pick_is_of_all_lanes(live: Live, mo
 
 def test_several_samples_are_a_grid_worst_first(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: dict[str, Any] = {}
-    show = molecule_grid.molecule_grid
 
-    def spy(cells: Any, drawings: Any, lanes: Any, **more: Any) -> None:
-        drawn.update(more, cells=cells, drawings=drawings, lanes=lanes)
-        show(cells, drawings, lanes, **more)
+    def spy(cells: Any, drawings: Any, **more: Any) -> None:
+        drawn.update(more, cells=cells, drawings=drawings)
+        molecule_list(cells, drawings, **more)
 
-    monkeypatch.setattr(grid, "molecule_grid", spy)
+    monkeypatch.setattr(grid, "molecule_list", spy)
     app = generated(live, smiles="C=O\nCO", n="2", lp2="—")
     rows = all_figures(app)
     assert rows["Samples"] == ["4", "4"] and "0" not in rows["Tokens"]
-    assert drawn["lanes"] == ["1 · none", "2 · exact"] and len(drawn["drawings"]) == 2
-    names = [name for name, _, _ in drawn["cells"]]
+    assert len(drawn["drawings"]) == 2
+    assert all(re.match(r"1 · none: text .*\n2 · exact: text ", cell.about) for cell in drawn["cells"])
+    names = [cell.name for cell in drawn["cells"]]
     assert sorted(names) == [f"Molecule {molecule}, sample {sample}" for molecule in (1, 2) for sample in (1, 2)]
-    unusable = [sum(code[3] == "w" for code in codes) for _, _, codes in drawn["cells"]]
+    unusable = [cell.about.count("not usable") for cell in drawn["cells"]]
     assert unusable == sorted(unusable, reverse=True) and unusable[0] > 0
     assert names[drawn["selected"]] == "Molecule 1, sample 1"
     index = names.index("Molecule 2, sample 2")
