@@ -17,10 +17,10 @@ from starlette.middleware import Middleware
 from streamlit import cli_util
 from streamlit.web.server import server_util
 
-from engine.processes import SeldomRefused, raise_open_files
+from engine.processes import raise_open_files
 from engine.user_files import keep_private
 from pages._app.listing import PageFile, page_files
-from pages._app.origins import OwnOrigin
+from pages._app.origins import OwnOrigin, SeldomRefused
 from pages._kit.frame import FAVICON, NAME
 
 _ENDING = threading.Event()

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import gc
-import logging
-import math
 import os
 import resource
 import signal
 import sys
+import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+Arguments = ParamSpec("Arguments")
+Made = TypeVar("Made")
 
 
 def stop_at_end_of_input() -> None:
@@ -38,19 +43,21 @@ def raise_open_files() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-class SeldomRefused(logging.Filter):
-    """For asyncio's log: that a connection was refused since no more files can be opened is said once a minute. Each
-    look at the network would say it 2,000 times, and fill the disk."""
+def made_once(most: int = 1) -> Callable[[Callable[Arguments, Made]], Callable[Arguments, Made]]:
+    """Keep what a function made of its last ``most`` arguments, in this process. One thread makes: who comes meanwhile
+    waits, and finds it made, where a cache alone would make it twice."""
 
-    said_s = -math.inf
+    def decorate(make: Callable[Arguments, Made]) -> Callable[Arguments, Made]:
+        made, making = functools.lru_cache(most)(make), threading.Lock()
 
-    def filter(self, record: logging.LogRecord) -> bool:
-        if not record.getMessage().startswith("socket.accept() out of system resource"):
-            return True
-        is_due = time.monotonic() >= self.said_s + 60.0
-        if is_due:
-            self.said_s = time.monotonic()
-        return is_due
+        @functools.wraps(make)
+        def get(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Made:
+            with making:
+                return made(*args, **kwargs)  # type: ignore[arg-type]
+
+        return get
+
+    return decorate
 
 
 def usable_cores() -> int:

@@ -7,10 +7,8 @@ bonds between them; how many are missing, and why the text was refused, is repor
 
 from __future__ import annotations
 
-import functools
 import math
 import pickle
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -27,6 +25,7 @@ from engine.chem.rmsd import differences
 from engine.chem.smiles import parse_written
 from engine.chem.structure_files import to_sdf
 from engine.errors import DriftscopeError
+from engine.processes import made_once
 from engine.records import Molecule, NumberFormat, ReaderName
 from engine.store.entries import Entry, model_name, number_format_of
 from engine.store.generations import conformer_texts
@@ -38,7 +37,6 @@ from engine.text.check import answer_of, decode_each, decode_with
 from engine.user_files import writing
 
 Row = Mapping[str, Any]
-_MAKING = threading.Lock()
 PROPERTIES = (
     "run_id sample_id smiles passed decodes clean usable stereo_right geometry_right strain_kcal bad_blocks cut_blocks "
     "rmsd_ang"
@@ -201,15 +199,9 @@ def write_conformers(store: Store, run_id: str, path: Path, reader: ReaderName, 
     return len(mols)
 
 
+@made_once(256)
 def references_of(smiles: str, count: int, most_s: float) -> Chem.Mol | str:
-    """ETKDG's conformers of a molecule, made once for all lanes and pages of a process; or why there are none. One
-    process makes them: who comes meanwhile waits, and finds them made."""
-    with _MAKING:
-        return _made(smiles, count, most_s)
-
-
-@functools.lru_cache(256)
-def _made(smiles: str, count: int, most_s: float) -> Chem.Mol | str:
+    """ETKDG's conformers of a molecule, made once for all lanes and pages of a process; or why there are none."""
     try:
         return reference_conformers(parse_written(smiles), count, max_seconds=most_s)
     except DriftscopeError as error:

@@ -323,8 +323,8 @@ def _disagreement(tokens: _Tokens, samples: _Samples, tempered: Array, rows: Seq
     is_leading = (tokens.segment < blocks[tokens.sample]) & samples.counts[tokens.sample]
     of_leading = (tokens.sample[is_leading], tokens.segment[is_leading], -tokens.tempered[is_leading])
     rmsd_ang = np.array([row["rmsd_ang"] for row in rows], dtype=np.float64)  # NaN where not known
-    slope = _slope(*of_leading, samples.unit, samples.draws)
-    return Disagreement(*slope, *correlation_within(-tempered, rmsd_ang, samples.smiles.tolist()))
+    slope, blocks_counted = _slope(*of_leading, samples.unit, samples.draws)
+    return Disagreement(slope, blocks_counted, *correlation_within(-tempered, rmsd_ang, samples.smiles.tolist()))
 
 
 def _guard_weights(rows: Sequence[Row], is_shaped: bool) -> Array:

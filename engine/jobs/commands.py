@@ -28,8 +28,9 @@ from pathlib import Path
 from engine.errors import DriftscopeError, StoreError, one_line
 from engine.figures.queue_words import ENDED
 from engine.jobs.progress import PartProgress, ProgressFile
-from engine.jobs.service import Job, JobSnapshot, Service, one_of_process
+from engine.jobs.service import Job, JobSnapshot, Service
 from engine.paths import ROOT
+from engine.processes import made_once
 
 GRACE_S = 20.0
 """Seconds that a stopped command has to finish its step, before SIGTERM; and again, before SIGKILL."""
@@ -188,7 +189,7 @@ class TaskQueue:
             shutil.rmtree(task.folder, ignore_errors=True)
 
 
-@one_of_process
+@made_once()
 def task_queue() -> TaskQueue:
     made = TaskQueue()
     atexit.register(made.close)

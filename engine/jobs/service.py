@@ -21,7 +21,7 @@ from engine.errors import DriftscopeError, shown
 from engine.figures.queue_words import ENDED, QueueState
 from engine.models.devices import spare_cores
 from engine.models.registry import ModelEntry
-from engine.processes import give_back_memory
+from engine.processes import give_back_memory, made_once
 
 if TYPE_CHECKING:
     from engine.models.loading import LoadedModel
@@ -271,18 +271,7 @@ class Service:
         return [*([] if self._current is None else [self._current]), *self.waiting]
 
 
-def one_of_process(make: Callable[[], T]) -> Callable[[], T]:
-    """What ``make`` makes, once in this process: a cache alone may make two, when two pages come at once."""
-    made, making = functools.cache(make), threading.Lock()
-
-    def get() -> T:
-        with making:
-            return made()
-
-    return get
-
-
-@one_of_process
+@made_once()
 def service() -> Service:
     made = Service()
     atexit.register(made.close, EXIT_S)  # a thread inside torch may crash a process that ends

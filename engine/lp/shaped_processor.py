@@ -30,7 +30,7 @@ from engine.lp.prefixes import Array, Columns
 from engine.lp.program_processor import ProgramProcessor
 from engine.lp.shaped import RIGHT, UNKNOWN, Candidates, Flags, ShapedAnswer, ShapedMolecule, ShapedTokens
 from engine.lp.table import NO_ID
-from engine.lp_records import GUARD_CHECKS, GuardCheck
+from engine.lp_records import GUARD_CHECKS
 from engine.records import Molecule
 
 REST = 1e-4
@@ -85,13 +85,7 @@ class ProcessedAnswer(ShapedAnswer):
 class ShapedProcessor(ProgramProcessor):
     """One batch of molecules. ``notes`` name those that cannot be shaped and are written as under ``exact``."""
 
-    def __init__(
-        self,
-        constraint: ExactConstraint,
-        molecules: Sequence[Molecule],
-        end_id: int,
-        checks: Sequence[GuardCheck] = GUARD_CHECKS,
-    ) -> None:
+    def __init__(self, constraint: ExactConstraint, molecules: Sequence[Molecule], end_id: int) -> None:
         programs = [constraint.compile(molecule) for molecule in molecules]
         super().__init__(constraint.automaton, programs, end_id)
         symbols = np.concatenate([program.symbols.ravel() for program in programs])
@@ -104,7 +98,7 @@ class ShapedProcessor(ProgramProcessor):
             if molecule.smiles in made:
                 continue
             try:
-                made[molecule.smiles] = ShapedMolecule(molecule.mol, program, constraint, checks)
+                made[molecule.smiles] = ShapedMolecule(molecule.mol, program, constraint, GUARD_CHECKS)
             except UnsupportedMoleculeError as error:
                 made[molecule.smiles] = None
                 self.notes.append(f"{molecule.smiles} is written as under exact: {error.what}")

@@ -247,7 +247,7 @@ def size_of(array: pa.Array) -> int:
         own_bytes = LIST * len(array)
     elif pa.types.is_boolean(kind):
         own_bytes = 0
-    return VALUE * len(array) + own_bytes + sum(map(size_of, inner))
+    return int(VALUE * len(array) + own_bytes + sum(map(size_of, inner)))
 
 
 def in_words(text: str) -> SqlError:

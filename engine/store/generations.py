@@ -53,7 +53,6 @@ def import_pool(
     *,
     label: str | None = None,
     settings: JudgeSettings | None = PLAIN,
-    workers: int | None = None,
     progress: Callable[[int, float], object] = lambda done, share: None,
     warn: Callable[[str], object] = lambda text: None,
 ) -> Entry:
@@ -70,7 +69,7 @@ def import_pool(
     with begun_anew(store.home, RUN, run_id, row | ({"label": label} if label else {})) as staging:
         stats: list[str] = []
         pool = _PoolRows(run_id, form.name, is_judged=settings is not None)
-        with closing(read_pool(pool_records(path, ["molecules"], stats.append), settings, workers=workers)) as read:
+        with closing(read_pool(pool_records(path, ["molecules"], stats.append), settings)) as read:
             while group := list(islice(read, GROUP)):
                 samples, conformers = pool.rows(group)
                 tables = {SAMPLES.name: SAMPLES.rows(samples), CONFORMERS.name: CONFORMERS.rows(conformers)}

@@ -7,12 +7,10 @@ one's own (``DRIFTSCOPE_STORE``, ``--store``) is shown alone.
 from __future__ import annotations
 
 import atexit
-import functools
 import logging
 import os
 import shutil
 import tempfile
-import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -24,6 +22,7 @@ import pyarrow as pa
 
 from engine.errors import DriftscopeError, StoreError, one_line, shown
 from engine.paths import DATA, HOME, STORE_VARIABLE
+from engine.processes import made_once
 from engine.store.columns import Kind
 from engine.store.entries import (
     USER_KEYS,
@@ -277,17 +276,10 @@ def state_rows(store: Store) -> list[dict[str, Any]]:
 # --- runs that are not saved ----------------------------------------------------------------------------------------
 # The live page writes to a place of this process, which is shown next to the store and goes with the process.
 
-_CREATING = threading.Lock()
 
-
+@made_once()
 def temporary_files() -> Files:
     """The place, created at its first use."""
-    with _CREATING:
-        return _temporary_files()
-
-
-@functools.cache
-def _temporary_files() -> Files:
     folder = Path(tempfile.mkdtemp(prefix="driftscope-temporary-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return Files(folder)

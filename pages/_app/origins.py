@@ -7,7 +7,10 @@ origins that may connect to the app and frame it.
 
 from __future__ import annotations
 
+import logging
+import math
 import socket
+import time
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
@@ -18,6 +21,21 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.web.server.starlette.starlette_websocket import is_host_allowed  # Streamlit asks it of WebSockets alone
 
 UNSUPPORTED_DATA, POLICY_VIOLATION = 1003, 1008
+
+
+class SeldomRefused(logging.Filter):
+    """For asyncio's log: that a connection was refused since no more files can be opened is said once a minute. Each
+    look at the network would say it 2,000 times, and fill the disk."""
+
+    said_s = -math.inf
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not record.getMessage().startswith("socket.accept() out of system resource"):
+            return True
+        is_due = time.monotonic() >= self.said_s + 60.0
+        if is_due:
+            self.said_s = time.monotonic()
+        return is_due
 
 
 class OwnOrigin:

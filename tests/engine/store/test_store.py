@@ -315,7 +315,7 @@ def test_answers_with_parameters(store: Store) -> None:
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Files:
     files = Files(tmp_path / "temporary")
-    monkeypatch.setattr(store_module, "_temporary_files", lambda: files)
+    monkeypatch.setattr(store_module, "temporary_files", lambda: files)
     return files
 
 
