@@ -105,7 +105,9 @@ def test_from_a_click_to_a_kept_run_and_back(browser: Browser, server: Server, f
         token.click()
         expect(seen.page.locator(".atom-selector[aria-selected=true]")).to_have_count(1)
         expect(shape_words(seen)).to_contain_text(re.compile(r"^atom 0, \[C\], .*selected$"))
-        for view in (seen.page.locator(".molecule .drawing"), shape(seen), token):
+        drawing = seen.page.locator(".molecule .drawing")
+        drawing.evaluate("drawing => drawing.scrollIntoView({ block: 'start' })")
+        for view in (drawing, shape(seen), token):
             expect(view).to_be_in_viewport(ratio=0.9)
         save, saved = (seen.page.get_by_role("button", name=name) for name in ("Save to store", "Saved"))
         again(save.last.click, lambda limit_ms: expect(saved).to_be_visible(timeout=limit_ms))  # the page may scroll on

@@ -43,6 +43,7 @@ def test_addresses_name_what_pages_open_with_and_back_undoes_one_act_a_step(
         "Logit health": "/logits[?]log=.*&beside=",
     }
     with visit(browser, demo_server, "/live") as seen:
+        seen.page.locator(".st-key-live-line summary").click()
         smiles = seen.page.get_by_label("SMILES", exact=True)
         smiles.fill("CCO")
         smiles.press("Tab")
