@@ -84,10 +84,10 @@ def judged(claim: Claim, rows: Rows) -> Verdict:
             reason += f" {claim.note.strip().format_map(finding.words)}"
     except (KeyError, TypeError, ValueError) as error:
         raise FileError(f"the check {by} of the claim {claim.id} lacks {error}") from error
-    of = finding.interval
-    measured, low, high = map(stored, (finding.measured, of and of.low, of and of.high))
-    unit = claim.check.get("unit", claim.unit)
-    return Verdict(claim.id, finding.verdict, measured, unit, reason, finding.query, finding.source, low, high)
+    low, high = (finding.interval and finding.interval.ends) or (None, None)
+    measured, unit = stored(finding.measured), claim.check.get("unit", claim.unit)
+    ends = stored(low), stored(high)
+    return Verdict(claim.id, finding.verdict, measured, unit, reason, finding.query, finding.source, *ends)
 
 
 def stored(figure: float | None) -> float | None:

@@ -378,7 +378,11 @@ def labels_of(chart: Chart, rows: Sequence[Row]) -> Row:
     return {
         "mode": "markers+text",
         "text": [f"  {safe(text, 30)}" if text else "" for text in texts],
-        "textposition": "top center" if chart.interval == "x" else "middle right",
+        # At the very left, where the axis has its labels, to the right of the mark.
+        "textposition": [
+            "middle right" if chart.interval == "y" else "top center" if round(row[chart.x], 2) else "top right"
+            for row in rows
+        ],
         "textfont": {"size": 12},
         "cliponaxis": False,
     }

@@ -24,6 +24,7 @@ from pages._kit.chart import entry_colour
 from pages._kit.components.address import put_quietly
 from pages._kit.errors import escaped
 from pages._kit.rows import picked_rows, show_rows, table_height
+from pages._kit.words import help_with_words
 
 LABEL, TAGS = "label", "tags"
 FILTERS_FROM = 8  # entries: fewer are seen at once
@@ -342,17 +343,18 @@ def figure_cell(value: float | None) -> float | None:
 def rate_column(label: str, help_: str, color: str | None = None) -> Any:
     """Of a ``share_cell``, as a bar too."""
     form, most = FORMATS["%"][0], 100.0
-    return st.column_config.ProgressColumn(label, width=92, help=help_, format=form, max_value=most, color=color)
+    about = help_with_words(label, help_)
+    return st.column_config.ProgressColumn(label, width=92, help=about, format=form, max_value=most, color=color)
 
 
 def share_column(label: str, width: int, help_: str) -> Any:
     """Of a ``share_cell``."""
-    return st.column_config.NumberColumn(label, width=width, help=help_, format=FORMATS["%"][0])
+    return st.column_config.NumberColumn(label, width=width, help=help_with_words(label, help_), format=FORMATS["%"][0])
 
 
 def figure_column(label: str, width: int, help_: str = "") -> Any:
     """Of a ``figure_cell``."""
-    return st.column_config.NumberColumn(label, width=width, help=help_ or None, format=THREE_DIGITS[0])
+    return st.column_config.NumberColumn(label, width=width, help=help_with_words(label, help_), format=THREE_DIGITS[0])
 
 
 def origin_column() -> Any:

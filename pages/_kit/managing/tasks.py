@@ -168,8 +168,7 @@ def progress_words(task: Task, seen: TaskSnapshot) -> str:
     if at.seconds_left is not None:
         words.append(f"{duration(rounded(at.seconds_left))} left{' of this run' if at.parts > 1 else ''}")
     if at.done and at.tokens:
-        shares = (("passed", at.passes), ("decode", at.decodes), ("clean", at.clean))
-        words += [f"{percent(count / at.done)} {name}" for name, count in shares if count is not None]
+        words += [f"{percent(at.passes / at.done)} passed", f"{percent(at.clean / at.done)} clean"]
         words.append(f"{at.bad_blocks:,} of {at.blocks:,} blocks bad")
     return " · ".join(words)
 
