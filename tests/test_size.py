@@ -27,7 +27,7 @@ ROOMS: dict[str, tuple[int, tuple[str, ...]]] = {
     "pages/_live/, _drift/, ...": (4_200, tuple(f"pages/_{page}/*" for page in PAGES)),
     "pages/_kit/": (2_240, ("pages/*.js", "pages/*.css", "pages/*.html")),
     "engine/cli/": (2_440, ("engine/cli/*", "engine/__main__.py")),
-    "engine/questions/": (6_700, ("engine/questions/*",)),
+    "engine/questions/": (6_790, ("engine/questions/*",)),
     "engine/evidence/, engine/comparing/": (2_000, ("engine/evidence/*", "engine/comparing/*")),
     "engine/jobs/": (2_480, ("engine/jobs/*",)),
     "engine/inspection/": (3_880, ("engine/inspection/*",)),

@@ -8,11 +8,12 @@ and did nothing. By axis coordinates of known drift are counted. A click on a ba
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from engine.figures.words import counted, percent
+from engine.figures.words import counted, percent, signed
 from engine.inspection.axes import AXES, axis_drifts
 from engine.inspection.molecules import GROUPS, By
 from engine.inspection.runs import RunFacts, facts_of
@@ -44,60 +45,97 @@ CUT = "cut"  # the bar, and the value of ``bin``, of blocks of unknown drift, si
 MOST_GROUPS = 8
 
 
+@dataclass(slots=True)
+class Group:
+    """The blocks of one LP, element, axis ..."""
+
+    name: str
+    by_drift: dict[int, int] = field(default_factory=dict)
+    cut: int = 0  # of unknown drift, closed by force
+    other: int = 0  # of unknown drift: unread, or unverified
+
+    @property
+    def total(self) -> int:
+        return sum(self.by_drift.values()) + self.cut + self.other
+
+
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     by, picked = options["by"], options["bin"] or ""
-    runs, ids = [facts_of(entry) for entry in entries], [entry.id for entry in entries]
-    drifts: defaultdict[str, dict[int, int]] = defaultdict(dict)  # blocks by group and drift
-    cut, other = Counter[str](), Counter[str]()  # blocks of unknown drift by group; others are unread or unverified
-    if by == "axis":
-        for axis in AXES:
-            for run in runs:
-                for of_drift in axis_drifts(store, run)[axis].value_counts().to_pylist():
-                    drift = of_drift["values"]
-                    drifts[axis][drift] = drifts[axis].get(drift, 0) + of_drift["counts"]
-    else:
-        sql = f"""SELECT {GROUPS[by]} AS "group", drift, count(*) AS blocks,
-                count_if(list_contains(kinds, '{CUT}'))::BIGINT AS cut
-            FROM blocks JOIN runs USING (run_id) WHERE list_contains($runs, run_id) GROUP BY ALL ORDER BY ALL"""
-        for row in store.table(sql, {"runs": ids}, of=ids).to_pylist():
-            of_group = drifts[row["group"]]
-            if row["drift"] is None:
-                cut[row["group"]], other[row["group"]] = row["cut"], row["blocks"] - row["cut"]
-            else:
-                of_group[row["drift"]] = row["blocks"]
-    totals = {name: sum(counts.values()) + cut[name] + other[name] for name, counts in drifts.items()}
-    kept = list(drifts) if by == "axis" else sorted(drifts, key=lambda name: -totals[name])[:MOST_GROUPS]
-    every = [drift for name in kept for drift in drifts[name]]
-    cuts = [None] if any(cut[name] for name in kept) else []
-    bars = []
-    for name in kept:
-        members = [run for run in runs if by in ("axis", "element") or name == of_run(run)[by]]
-        is_hypothetical = all(run.is_hypothetical for run in members)
-        title = next(run.name for run in members) if by == "run" else name
-        for drift in (*cuts, *range(min([*every, -1]), max([*every, 1]) + 1)):
-            bin_ = CUT if drift is None else f"{by}~{name}~{drift}"
-            sign = CUT if drift is None or drift < 0 else "junk-prone" if drift else "exact"
-            blocks = cut[name] if drift is None else drifts[name].get(drift, 0)
-            bars.append(
-                {
-                    "group": name,
-                    "title": title + " (hypothetical)" * is_hypothetical,
-                    "drift": CUT if drift is None else f"{drift:+d}".replace("-", "−").replace("+0", "0"),
-                    "sign": "hypothetical" if is_hypothetical else sign,
-                    "blocks": blocks,
-                    "share": blocks / totals[name] if totals[name] else 0.0,
-                    "bin": bin_,
-                    "is_faint": picked != bin_ and (picked == CUT or picked.startswith(f"{by}~")),
-                }
-            )
-    about: dict[str, Any] = {"left_out": len(drifts) - len(kept), "of_bins": _of_bins(runs)} | {
-        name: sum(counts[group] for group in kept) for name, counts in (("cut", cut), ("other", other))
+    runs = [facts_of(entry) for entry in entries]
+    groups = _groups_by_axis(store, runs) if by == "axis" else _groups(store, runs, by)
+    kept = groups if by == "axis" else sorted(groups, key=lambda group: -group.total)[:MOST_GROUPS]
+    every = [drift for group in kept for drift in group.by_drift]
+    drifts = [*([None] if any(group.cut for group in kept) else []), *range(min([*every, -1]), max([*every, 1]) + 1)]
+    bars = [bar for group in kept for bar in _bars(group, drifts, by, picked, _members(group, runs, by))]
+    about = {
+        "left_out": len(groups) - len(kept),
+        "of_bins": _of_bins(runs),
+        "cut": sum(group.cut for group in kept),
+        "other": sum(group.other for group in kept),
     }
     return {
         "main": rows_table([row for row in bars if row["blocks"]], ["title", "drift", "sign", "blocks", "share"]),
-        "bars": rows_table(bars if any(totals.values()) else []),
+        "bars": rows_table(bars if any(group.total for group in groups) else []),
         "about": rows_table([about]),
     }
+
+
+def _groups(store: Store, runs: Sequence[RunFacts], by: By) -> list[Group]:
+    ids = [run.run_id for run in runs]
+    sql = f"""SELECT {GROUPS[by]} AS "group", drift, count(*) AS blocks,
+            count_if(list_contains(kinds, '{CUT}'))::BIGINT AS cut
+        FROM blocks JOIN runs USING (run_id) WHERE list_contains($runs, run_id) GROUP BY ALL ORDER BY ALL"""
+    groups: dict[str, Group] = {}
+    for row in store.table(sql, {"runs": ids}, of=ids).to_pylist():
+        group = groups.setdefault(row["group"], Group(row["group"]))
+        if row["drift"] is None:
+            group.cut, group.other = row["cut"], row["blocks"] - row["cut"]
+        else:
+            group.by_drift[row["drift"]] = row["blocks"]
+    return list(groups.values())
+
+
+def _groups_by_axis(store: Store, runs: Sequence[RunFacts]) -> list[Group]:
+    """Of coordinates of known drift."""
+    counts = {axis: Counter[int]() for axis in AXES}
+    for run in runs:
+        drifts = axis_drifts(store, run)
+        for axis, of_axis in counts.items():
+            of_axis.update(drifts[axis].to_pylist())
+    return [Group(axis, dict(of_axis)) for axis, of_axis in counts.items()]
+
+
+def _members(group: Group, runs: Sequence[RunFacts], by: By) -> list[RunFacts]:
+    """The runs that are in it whole; of an axis or an element all of them."""
+    return [run for run in runs if by in ("axis", "element") or group.name == of_run(run)[by]]
+
+
+def _bars(
+    group: Group, drifts: Sequence[int | None], by: By, picked: str, members: Sequence[RunFacts]
+) -> Iterator[dict[str, Any]]:
+    """One a drift; None is that of cut blocks."""
+    is_hypothetical = all(run.is_hypothetical for run in members)
+    title = members[0].name if by == "run" else group.name
+    is_filtered = picked == CUT or picked.startswith(f"{by}~")
+    for drift in drifts:
+        bin_ = CUT if drift is None else f"{by}~{group.name}~{drift}"
+        blocks = group.cut if drift is None else group.by_drift.get(drift, 0)
+        yield {
+            "group": group.name,
+            "title": title + " (hypothetical)" * is_hypothetical,
+            "drift": CUT if drift is None else signed(drift),
+            "sign": "hypothetical" if is_hypothetical else sign_of(drift),
+            "blocks": blocks,
+            "share": blocks / group.total if group.total else 0.0,
+            "bin": bin_,
+            "is_faint": is_filtered and picked != bin_,
+        }
+
+
+def sign_of(drift: int | None) -> str:
+    if drift is None or drift < 0:
+        return CUT
+    return "junk-prone" if drift else "exact"
 
 
 def _of_bins(runs: Sequence[RunFacts]) -> str:

@@ -64,6 +64,7 @@ SELECT sample_id, pos, p_raw FROM steps WHERE run_id = $run AND p_raw IS NOT NUL
 """
 
 Piece = tuple[str, int | None, str]  # a token's text, its id and its script; of text alone, characters of one script
+Use = tuple[int, float | None]  # a sample, and p(raw) where known
 
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
@@ -72,45 +73,65 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     with_junk = len({row["sample_id"] for row in texts})
     tokenizer, _ = run_tokenizer(run)
     samples = store.rows(_SAMPLES, {"run": run.run_id, "most": MOST_SAMPLES}) if texts and tokenizer else []
-    seen: defaultdict[Piece, list[tuple[int, float | None]]] = defaultdict(list)  # samples, and p(raw) where known
-    if tokenizer is not None and samples:
-        steps = store.rows(_STEPS, {"run": run.run_id}) if run.has_steps else []
-        p_raw = {(row["sample_id"], row["pos"]): row["p_raw"] for row in steps}
-        for sample_id, position, token_id in junk_tokens(run, samples, tokenizer):
-            seen[_piece(token_id, tokenizer)].append((sample_id, p_raw.get((sample_id, position))))
-    else:
-        for row in texts:
-            for _, chars in itertools.groupby(row["junk_text"], key=_class):
-                text = "".join(chars)
-                seen[text, None, script_of(text)].append((row["sample_id"], None))
-    rows: list[dict[str, Any]] = []
-    for (text, id_, script), uses in sorted(seen.items(), key=lambda kv: (-len(kv[1]), kv[0][0], kv[0][1] or 0)):
-        raw_p = [p for _, p in uses if p is not None]
-        shown = "".join("␣" if char == " " else visible(char) for char in text)
-        rows.append(
-            {
-                "piece": shown,
-                "token_id": id_,
-                "script": script,
-                "count": len(uses),
-                "samples": len({sample for sample, _ in uses}),
-                "mean_p_raw": sum(raw_p) / len(raw_p) if raw_p else None,
-                "tokens_with_p_raw": len(raw_p),
-            }
-        )
+    by_token = tokenizer is not None and bool(samples)
+    uses = _uses_of_tokens(store, run, samples, tokenizer) if by_token and tokenizer else _uses_of_texts(texts)
+    seen: defaultdict[Piece, list[Use]] = defaultdict(list)
+    for piece, use in uses:
+        seen[piece].append(use)
+    most_first = sorted(seen, key=lambda piece: (-len(seen[piece]), piece[0], piece[1] or 0))
+    rows = [_row(piece, seen[piece]) for piece in most_first]
+    about = {
+        "read": len(samples) or with_junk,
+        "with_junk": with_junk,
+        "by_token": by_token,
+        "has_blocks": run.has_blocks,
+    }
+    return {
+        "main": rows_table(rows, list(COLUMNS)[:-1]),
+        "scripts": rows_table(_scripts(rows)),
+        "about": rows_table([about]),
+    }
+
+
+def _uses_of_tokens(
+    store: Store, run: RunFacts, samples: Sequence[Mapping[str, Any]], tokenizer: TextTokenizer
+) -> Iterator[tuple[Piece, Use]]:
+    steps = store.rows(_STEPS, {"run": run.run_id}) if run.has_steps else []
+    p_raw = {(row["sample_id"], row["pos"]): row["p_raw"] for row in steps}
+    for sample_id, position, token_id in junk_tokens(run, samples, tokenizer):
+        yield _piece(token_id, tokenizer), (sample_id, p_raw.get((sample_id, position)))
+
+
+def _uses_of_texts(texts: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Piece, Use]]:
+    for row in texts:
+        for _, chars in itertools.groupby(row["junk_text"], key=_class):
+            text = "".join(chars)
+            yield (text, None, script_of(text)), (row["sample_id"], None)
+
+
+def _row(piece: Piece, uses: Sequence[Use]) -> dict[str, Any]:
+    text, token_id, script = piece
+    known = [p for _, p in uses if p is not None]
+    return {
+        "piece": "".join("␣" if char == " " else visible(char) for char in text),
+        "token_id": token_id,
+        "script": script,
+        "count": len(uses),
+        "samples": len({sample for sample, _ in uses}),
+        "mean_p_raw": sum(known) / len(known) if known else None,
+        "tokens_with_p_raw": len(known),
+    }
+
+
+def _scripts(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The most frequent, and the others together."""
     counts: Counter[str] = Counter()
     for row in rows:
         counts[row["script"]] += row["count"]
     scripts = counts.most_common(MOST_SCRIPTS)
     rest = counts.total() - sum(count for _, count in scripts)
     scripts += [("others", rest)] if rest else []
-    read = len(samples) or with_junk
-    about = {"read": read, "with_junk": with_junk, "by_token": bool(samples), "has_blocks": run.has_blocks}
-    return {
-        "main": rows_table(rows, list(COLUMNS)[:-1]),
-        "scripts": rows_table([{"script": name, "pieces": count, "words": f"{count:,}"} for name, count in scripts]),
-        "about": rows_table([about]),
-    }
+    return [{"script": name, "pieces": count, "words": f"{count:,}"} for name, count in scripts]
 
 
 def junk_tokens(

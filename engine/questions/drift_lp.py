@@ -9,10 +9,11 @@ are 95 % bootstrap intervals over samples. Click a point to open that sample.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from engine.figures.statistics import LEAST_SAMPLES, Array, Bootstrap, Correlation, Interval, quotient, rank_correlation
 from engine.figures.words import counted, number, percent, points, with_interval
@@ -75,74 +76,96 @@ GROUP BY ALL ORDER BY ALL
 """
 
 
+class Steps:
+    """The kept steps of a run, summed by sample."""
+
+    def __init__(self, steps: pa.Table) -> None:
+        self.of = {name: steps[name].to_numpy() for name in steps.column_names}
+        self.ids, self.sample = np.unique(self.of["sample_id"], return_inverse=True)
+        self.forced = self.of["forced"].astype(bool)
+        self.draws = Bootstrap(len(self.ids))
+
+    def sums(self, chosen: Any, *names: str) -> list[Array]:
+        """By sample."""
+        count = len(self.ids)
+        return [np.bincount(self.sample[chosen], self.of[name][chosen], count).astype(np.float64) for name in names]
+
+    def figures(self, chosen: Any) -> dict[str, Any]:
+        """Of forced tokens and of free ones; what there is none of is not known."""
+        tokens, first, surprise = self.sums(chosen & self.forced, "tokens", "first", "surprise")
+        free, removed = self.sums(chosen & ~self.forced, "tokens", "removed")
+        nat = self.draws.ratio(surprise, tokens)
+        return {
+            "forced": int(tokens.sum()),
+            "free": int(free.sum()),
+            **interval_row("own_choice", self.draws.share(first, tokens)),
+            **interval_row("p_forced", None if nat is None else nat.mapped(lambda value: math.exp(-value))),
+            **interval_row("surprise", nat),
+            **interval_row("removed", self.draws.ratio(removed, free)),
+            "overruled": int(tokens.sum() - first.sum()),
+            "taken": float(removed.sum()),
+        }
+
+    def by_place(self) -> list[dict[str, Any]]:
+        """Forced tokens by place, free ones by the LP's rule; those first where the LP did most."""
+        rows = [
+            {"kind": kind, "where": str(name) or "no rule", **self.figures((self.of["place"] == name) & is_kind)}
+            for kind, is_kind in (("forced", self.forced), ("free", ~self.forced))
+            for name in np.unique(self.of["place"][is_kind])
+        ]
+        return sorted(rows, key=lambda row: (row["kind"], -row["overruled"], -row["taken"], row["where"]))
+
+    def trend(self, name: str, is_kind: Any) -> Interval | None:
+        """Of the second half of the answers less the first."""
+        late = self.of["tenth"] >= 5
+        halves = [self.sums(is_kind & half, name, "tokens") for half in (~late, late)]
+        parts, wholes = (np.stack([half[side] for half in halves], axis=1) for side in (0, 1))
+        return self.draws.difference(parts, wholes)
+
+    def by_sample(self, run_id: str, known: Mapping[int, Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """``known``: rows of samples, by id."""
+        tokens, surprise = self.sums(self.forced, "tokens", "surprise")
+        free, removed = self.sums(~self.forced, "tokens", "removed")
+        return [
+            {
+                "sample_id": id_,
+                "surprise": quotient(surprise[n], tokens[n]),
+                "removed": quotient(removed[n], free[n]),
+                **{name: known.get(id_, {}).get(name) for name in ("rmsd_ang", "heavy_atoms")},
+                "sample": f"view=Molecules&run={run_id}&sample={id_}",
+            }
+            for n, id_ in enumerate(self.ids.tolist())
+        ]
+
+
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     run_id = facts_of(entries[0]).run_id
-    steps = store.table(SQL, {"run": run_id})
-    if not steps.num_rows:
+    table = store.table(SQL, {"run": run_id})
+    if not table.num_rows:
         raise NeedsWork("this run stored no token probabilities; its model can score them", ["cost-of-lp", run_id])
-    of = {name: steps[name].to_numpy() for name in steps.column_names}
-    ids, sample = np.unique(of["sample_id"], return_inverse=True)
-    draws, forced = Bootstrap(len(ids)), of["forced"].astype(bool)
-
-    def sums(chosen: Any, *names: str) -> list[Array]:
-        """By sample."""
-        return [np.bincount(sample[chosen], of[name][chosen], len(ids)).astype(np.float64) for name in names]
-
-    def figures(chosen: Any) -> dict[str, Any]:
-        """Of forced tokens and of free ones; what there is none of is not known."""
-        tokens, first, surprise = sums(chosen & forced, "tokens", "first", "surprise")
-        free, removed = sums(chosen & ~forced, "tokens", "removed")
-        own, nat = draws.share(first, tokens), draws.ratio(surprise, tokens)
-        p_forced = None if nat is None else nat.mapped(lambda value: math.exp(-value))
-        named = {"own_choice": own, "p_forced": p_forced, "surprise": nat, "removed": draws.ratio(removed, free)}
-        row: dict[str, Any] = {"forced": int(tokens.sum()), "free": int(free.sum())}
-        for name, figure in named.items():
-            row |= interval_row(name, figure)
-        return row | {"overruled": int(tokens.sum() - first.sum()), "taken": float(removed.sum())}
-
-    every = figures(np.ones(len(sample), bool))
-    by_where = [
-        {"kind": kind, "where": str(name) or "no rule", **figures((of["place"] == name) & is_kind)}
-        for kind, is_kind in (("forced", forced), ("free", ~forced))
-        for name in np.unique(of["place"][is_kind])
-    ]
-    by_where.sort(key=lambda row: (row["kind"], -row["overruled"], -row["taken"], row["where"]))
-    late = of["tenth"] >= 5
-    trends = {}
-    for name, is_kind in (("surprise", forced), ("removed", ~forced)):
-        halves = [sums(is_kind & half, name, "tokens") for half in (~late, late)]
-        parts, wholes = (np.stack([half[side] for half in halves], axis=1) for side in (0, 1))
-        trends[name] = draws.difference(parts, wholes)
+    steps = Steps(table)
     sql = "SELECT sample_id, rmsd_ang, heavy_atoms FROM samples WHERE run_id = $run"
-    by_id = {row["sample_id"]: row for row in store.rows(sql, {"run": run_id})}
-    tokens, surprise = sums(forced, "tokens", "surprise")
-    free, removed = sums(~forced, "tokens", "removed")
-    samples = [
-        {
-            "sample_id": id_,
-            "surprise": quotient(surprise[n], tokens[n]),
-            "removed": quotient(removed[n], free[n]),
-            **{name: by_id.get(id_, {}).get(name) for name in ("rmsd_ang", "heavy_atoms")},
-            "sample": f"view=Molecules&run={run_id}&sample={id_}",
-        }
-        for n, id_ in enumerate(ids.tolist())
-    ]
+    samples = steps.by_sample(run_id, {row["sample_id"]: row for row in store.rows(sql, {"run": run_id})})
     with_rmsd = [row for row in samples if row["rmsd_ang"] is not None]
-    overall = {"samples": len(ids), "rmsd_samples": len(with_rmsd), "rmsd_to": rmsd_references(entries[0]), **every}
-    for name, trend in trends.items():
-        overall |= interval_row(f"{name}_trend", trend)
+    overall = {
+        "samples": len(samples),
+        "rmsd_samples": len(with_rmsd),
+        "rmsd_to": rmsd_references(entries[0]),
+        **steps.figures(np.ones(table.num_rows, bool)),
+        **interval_row("surprise_trend", steps.trend("surprise", steps.forced)),
+        **interval_row("removed_trend", steps.trend("removed", ~steps.forced)),
+    }
     for name in ("surprise", "removed"):
         correlation = against_rmsd([row for row in with_rmsd if row[name] is not None], name)
-        overall |= interval_row(f"rmsd_{name}", None if correlation is None else correlation.plain)
-        overall |= interval_row(f"rmsd_{name}_adjusted", None if correlation is None else correlation.adjusted)
-    along = [{"along": tenth / 10 + 0.05, **figures(of["tenth"] == tenth)} for tenth in range(10)]
-    drawn = with_rmsd if len(with_rmsd) > 2 else []
+        overall.update(interval_row(f"rmsd_{name}", None if correlation is None else correlation.plain))
+        overall.update(interval_row(f"rmsd_{name}_adjusted", None if correlation is None else correlation.adjusted))
+    tenths = [{"along": tenth / 10 + 0.05, **steps.figures(steps.of["tenth"] == tenth)} for tenth in range(10)]
     return {
-        "main": rows_table(by_where, ["kind", "where"]),
-        "along": rows_table(along),
+        "main": rows_table(steps.by_place(), ["kind", "where"]),
+        "along": rows_table(tenths),
         "overall": rows_table([overall]),
         "samples": rows_table(samples),
-        "with rmsd": rows_table(drawn),
+        "with rmsd": rows_table(with_rmsd if len(with_rmsd) > 2 else []),
     }
 
 
@@ -160,57 +183,67 @@ def interval_row(name: str, interval: Interval | None) -> dict[str, float | None
 
 def answer(tables: Tables, options: Options) -> str:
     (row,) = tables["overall"].to_pylist()
-    by_where = tables["main"].to_pylist()
+    removed = interval_of(row, "removed")
+    lead = _forced_words(row, tables["main"].to_pylist()) + ("" if removed is None else _removed_words(row, removed))
+    return answer_text([lead], list(_notes(row)))
 
-    def of(name: str, source: dict[str, Any] = row) -> Interval | None:
-        value = source[name]
-        return None if value is None else Interval(value, source[f"{name}_low"], source[f"{name}_high"])
 
-    own, removed, notes = of("own_choice"), of("removed"), []
-    lead = "The LP wrote no token itself."
+def interval_of(row: Mapping[str, Any], name: str) -> Interval | None:
+    """What ``interval_row`` wrote."""
+    value = row[name]
+    return None if value is None else Interval(value, row[f"{name}_low"], row[f"{name}_high"])
+
+
+def _forced_words(row: Mapping[str, Any], by_place: Sequence[Mapping[str, Any]]) -> str:
+    own = interval_of(row, "own_choice")
+    if own is None:
+        return "The LP wrote no token itself."
+    words = f"The LP wrote {percent(row['forced'] / (row['forced'] + row['free']))} of the tokens itself. "
+    words += f"{with_interval(own, percent)} of these were the model's own first choice"
+    if (own.value if own.low is None else own.low) >= MOSTLY:
+        return f"{words}, so forcing hardly changed what it writes."
+    worst = max((place for place in by_place if place["kind"] == "forced"), key=lambda place: place["overruled"])
+    if not worst["overruled"]:
+        return f"{words}."
+    most = f"“{worst['where']}” ({worst['overruled']:,} of {row['overruled']:,} tokens)"
+    return f"{words}; the others changed what it writes, mostly at {most}."
+
+
+def _removed_words(row: Mapping[str, Any], removed: Interval) -> str:
+    words = with_interval(removed, percent)
+    if (removed.value if removed.high is None else removed.high) < NOTHING:
+        words = f"almost nothing ({percent(removed.value)})" if removed.value else "nothing"
+    return f" At {counted(row['free'], 'free token')} it ruled out {words} of the model's mass."
+
+
+def _notes(row: Mapping[str, Any]) -> Iterator[str]:
+    own, trend = interval_of(row, "own_choice"), interval_of(row, "removed_trend")
     if own is not None:
-        share = percent(row["forced"] / (row["forced"] + row["free"]))
-        lead = (
-            f"The LP wrote {share} of the tokens itself. {with_interval(own, percent)} of these were the model's own "
-        )
-        lead += "model's own first choice"
-        low = own.value if own.low is None else own.low
-        if low >= MOSTLY:
-            lead += ", so forcing hardly changed what it writes"
-        worst = max((row for row in by_where if row["kind"] == "forced"), key=lambda row: row["overruled"])
-        if worst["overruled"] and low < MOSTLY:
-            lead += f"; the others changed what it writes, mostly at “{worst['where']}”"
-            lead += f" ({worst['overruled']:,} of {row['overruled']:,} tokens)"
-        lead += "."
-        notes.append(
-            f"Mean probability (geometric) of {counted(row['forced'], 'forced token')}: "
-            f"{with_interval(of('p_forced'))}."
-        )
-    if removed is not None:
-        is_none = (removed.value if removed.high is None else removed.high) < NOTHING
-        words = "nothing" if not removed.value else f"almost nothing ({percent(removed.value)})"
-        lead += f" At {counted(row['free'], 'free token')} it ruled out "
-        lead += f"{words if is_none else with_interval(removed, percent)} of the model's mass."
-    trend = of("removed_trend")
+        p_forced = with_interval(interval_of(row, "p_forced"))
+        yield f"Mean probability (geometric) of {counted(row['forced'], 'forced token')}: {p_forced}."
     if trend is not None and trend.ends and max(map(abs, trend.ends)) >= NOTHING:
-        notes.append(f"Mass removed, second half of the answers less first: {with_interval(trend, points)}.")
-    trend = of("surprise_trend")
+        yield f"Mass removed, second half of the answers less first: {with_interval(trend, points)}."
+    trend = interval_of(row, "surprise_trend")
     if trend is not None and trend.excludes_zero and own is not None and own.value < MOSTLY:
-        notes.append(f"Forcing changes {'more' if trend.value > 0 else 'less'} in the second half of the answers.")
-    for name, words in (("surprise", "how unlikely forced tokens were"), ("removed", "the mass removed")):
-        plain, adjusted = of(f"rmsd_{name}"), of(f"rmsd_{name}_adjusted")
-        if plain is None or (name == "removed" and (removed is None or removed.value < NOTHING)):
-            continue
-        verdict = "not shown that the LP costs accuracy"
-        if plain.excludes_zero:
-            verdict = "a correlation, not a cause"
-            if adjusted is not None and not adjusted.excludes_zero:
-                verdict = "with size held constant the interval includes 0"
-        notes.append(f"Rank correlation of RMSD with {words}: {with_interval(plain, number)}, {verdict}.")
+        yield f"Forcing changes {'more' if trend.value > 0 else 'less'} in the second half of the answers."
+    yield from _rmsd_notes(row)
     if row["rmsd_samples"] < LEAST_SAMPLES and own is not None:
-        notes.append(
-            f"RMSD is known of {row['rmsd_samples']} of {counted(row['samples'], 'sample')} with steps, which "
-            "does not show whether the LP costs accuracy."
-        )
-    notes.append(f"In brackets: 95 % intervals over {counted(row['samples'], 'sample')}.")
-    return answer_text([lead], notes)
+        known = f"{row['rmsd_samples']} of {counted(row['samples'], 'sample')}"
+        yield f"RMSD is known of {known} with steps, which does not show whether the LP costs accuracy."
+    yield f"In brackets: 95 % intervals over {counted(row['samples'], 'sample')}."
+
+
+def _rmsd_notes(row: Mapping[str, Any]) -> Iterator[str]:
+    removed = interval_of(row, "removed")
+    names = {"surprise": "how unlikely forced tokens were"}
+    if removed is not None and removed.value >= NOTHING:
+        names["removed"] = "the mass removed"
+    for name, words in names.items():
+        plain, adjusted = interval_of(row, f"rmsd_{name}"), interval_of(row, f"rmsd_{name}_adjusted")
+        if plain is not None:
+            verdict = "a correlation, not a cause"
+            if not plain.excludes_zero:
+                verdict = "not shown that the LP costs accuracy"
+            elif adjusted is not None and not adjusted.excludes_zero:
+                verdict = "with size held constant the interval includes 0"
+            yield f"Rank correlation of RMSD with {words}: {with_interval(plain, number)}, {verdict}."

@@ -57,6 +57,10 @@ def test_a_run_by_hand(store: Store) -> None:
     # Both samples are alike, so drawing them anew changes nothing but the share, which is as wide as Wilson's.
     assert [row["removed"], row["removed_low"], row["removed_high"]] == pytest.approx([1 / 6] * 3)
     assert row["own_choice_low"] == pytest.approx(0.409, abs=1e-3)
+    assert answer.answer.startswith(
+        "The LP wrote 40.0 % of the tokens itself. 75.0 % (40.9–92.9) of these were the model's own first choice; the "
+        "others changed what it writes, mostly at “closing a block” (2 of 2 tokens). At 12 free tokens it ruled out "
+    )
     groups = answer.tables["main"].to_pylist()
     assert [(p["kind"], p["where"], p["forced"] + p["free"]) for p in groups] == [
         ("forced", "closing a block", 2),
