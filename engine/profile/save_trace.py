@@ -25,12 +25,9 @@ def chrome_trace(tables: Mapping[str, pa.Table]) -> bytes:
     zero_ms = min([0.0, *(span["start"] for span in spans), *(share["start_ms"] for share in shares)])
     process_of: dict[str, int] = defaultdict(count(1).__next__)
     events = [*slices(spans, process_of, zero_ms), *counters(shares, process_of, zero_ms)]
-    names = [named("process_name", name, pid=process) for name, process in process_of.items()]
+    names = [{"ph": "M", "name": "process_name", "pid": process, "args": {"name": name}}
+             for name, process in process_of.items()]  # fmt: skip
     return json.dumps({"traceEvents": [*names, *events], "displayTimeUnit": "ms"}).encode()
-
-
-def named(what: str, name: str, **place: int) -> Event:
-    return {"ph": "M", "name": what, **place, "args": {"name": name}}
 
 
 def slices(spans: Sequence[Mapping[str, Any]], process_of: dict[str, int], zero_ms: float) -> Iterator[Event]:
@@ -40,15 +37,16 @@ def slices(spans: Sequence[Mapping[str, Any]], process_of: dict[str, int], zero_
         process = process_of[span["name"]]
         if lane not in lanes:
             lanes[lane] = len(lanes) + 1
-            yield named("thread_name", span["lane"], pid=process, tid=lanes[lane])
+            place = {"pid": process, "tid": lanes[lane]}
+            yield {"ph": "M", "name": "thread_name", **place, "args": {"name": span["lane"]}}
         is_work = span["kind"] == "event"
         stream = {"stream": span["lane"].rpartition("stream ")[2]} if is_work and "stream " in span["lane"] else {}
         yield {
             "ph": "X",
             "cat": CATEGORIES[span["side"]] if is_work else MARK,
             "name": span["what"],
-            "ts": microseconds_of(span["start"] - zero_ms),
-            "dur": microseconds_of(span["end"] - span["start"]),
+            "ts": round(1000 * (span["start"] - zero_ms), 3),
+            "dur": round(1000 * (span["end"] - span["start"]), 3),
             "pid": process,
             "tid": lanes[lane],
             "args": {"family": span["family"] or span["kind"], **stream},
@@ -60,15 +58,10 @@ def counters(shares: Sequence[Mapping[str, Any]], process_of: dict[str, int], ze
     of_trace: dict[str, dict[float, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
     for share in shares:
         of_trace[share["name"]][share["start_ms"]][share["family"]] = round(share["share"], 6)
-        _ = of_trace[share["name"]][share["end_ms"]]  # where it may end
+        of_trace[share["name"]].setdefault(share["end_ms"], {})  # where it may end
     for name, edges in of_trace.items():
         none = dict.fromkeys(sorted({family for at_edge in edges.values() for family in at_edge}), 0)
         for edge_ms in sorted(edges):
-            ts = microseconds_of(edge_ms - zero_ms)
-            yield {"ph": "C", "name": "share of the time", "ts": ts, "pid": process_of[name],
-                   "args": none | edges[edge_ms]}  # fmt: skip
-
-
-def microseconds_of(time_ms: float) -> float:
-    """To the nanosecond."""
-    return round(1000 * time_ms, 3)
+            ts = round(1000 * (edge_ms - zero_ms), 3)
+            place = {"name": "share of the time", "pid": process_of[name]}
+            yield {"ph": "C", **place, "ts": ts, "args": none | edges[edge_ms]}

@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from playwright.sync_api import expect
 
 from pages._app.listing import page_files
-from tests.pages.browser import ROOT, Browser, Server, expect_harmless, legend, serve, serve_quietly, visit
+from tests.pages.browser import (
+    ROOT,
+    Browser,
+    Server,
+    Theme,
+    expect_harmless,
+    legend,
+    rgb,
+    serve,
+    serve_quietly,
+    theme_settings,
+    visit,
+)
 from tests.pages.canvas_clicks import again, click_row, open_picker
 from tests.pages.error_demo import TEXTS
 
@@ -113,6 +127,38 @@ def test_logs_are_ticked_and_compared(browser: Browser, demo_server: Server) -> 
         seen.page.go_back()
         seen.page.go_back()
         expect(legend(seen).first).to_have_text(re.compile("Q4_K_M"))
+        expect_harmless(seen)
+
+
+def test_a_bar_pins_its_family_and_what_the_timeline_shows_is_saved(browser: Browser, demo_server: Server) -> None:
+    with visit(browser, demo_server, "/profiles?view=Families", height=1400) as seen:
+        chart = seen.page.locator(".st-key-card-profiles_families .js-plotly-plot").first
+        expect(chart.locator(".ytick").filter(has_text="more")).to_have_text(re.compile(r"^and \d+ more$"))
+        bar = chart.locator(".barlayer .trace").nth(2).locator(".point path").first.bounding_box()
+        assert bar is not None
+        for step in (-2, 0):
+            seen.page.mouse.move(bar["x"] + bar["width"] / 2 + step, bar["y"] + bar["height"] / 2)
+        expect(chart.locator(".hoverlayer .hovertext")).to_have_text(re.compile("gemm, faster calls"))
+        seen.page.mouse.down()
+        seen.page.mouse.up()
+        expect(seen.page).to_have_url(re.compile("pinned=gemm"))
+        expect(seen.page.get_by_role("button", name="Clear selection")).to_be_visible()
+        seen.press("Timeline")
+        expect(seen.page.locator(".bartext").filter(has_text="prefill").first).to_be_attached()
+        with seen.page.expect_download() as download:
+            seen.page.get_by_role("button", name="Save for Perfetto").click()
+        events = json.loads(Path(download.value.path()).read_text(encoding="utf-8"))["traceEvents"]
+        assert {"step", "prefill", "sample"} <= {event["name"] for event in events if event["ph"] == "X"}
+        expect_harmless(seen)
+
+
+def test_charts_follow_another_theme(browser: Browser, demo_server: Server) -> None:
+    """They kept the ground of the theme that they were drawn for."""
+    with visit(browser, demo_server, "/profiles?view=Kernels") as seen:
+        ground = seen.page.locator(".js-plotly-plot .main-svg").first
+        for theme in get_args(Theme):
+            seen.page.emulate_media(color_scheme=theme)
+            expect(ground).to_have_css("background-color", rgb(theme_settings(theme)["backgroundColor"]))
         expect_harmless(seen)
 
 

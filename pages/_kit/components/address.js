@@ -16,8 +16,17 @@ function limitSteps() {
   return true;
 }
 
-export default function ({ data, setTriggerValue }) {
+// Charts and drawings are made in Python in the theme's colours, and Streamlit runs no script for another theme.
+function redraw(element, setTriggerValue) {
+  const ground = getComputedStyle(element).getPropertyValue("--st-background-color");
+  const before = globalThis.driftscopeGround;
+  globalThis.driftscopeGround = ground;
+  if (before && before !== ground) setTriggerValue("ground", ground);
+}
+
+export default function ({ data, parentElement, setTriggerValue }) {
   globalThis.driftscopeSteps ??= limitSteps();
+  if (data?.redraws) return redraw(parentElement.querySelector("span"), setTriggerValue);
   if (!data || data.stamp === globalThis.driftscopeStamp) return; // Streamlit calls again when the theme changes
   globalThis.driftscopeStamp = data.stamp;
   const url = new URL(location.href);

@@ -17,8 +17,8 @@ from pages._kit.components.once import source
 
 
 def limit_steps() -> None:
-    """For the begin of every page: from then on the browser's Back undoes what a reader did, one act a step."""
-    _mount(key="address-steps")
+    """For the begin of every page: the browser's Back undoes one act of the reader a step; a new theme redraws all."""
+    _mount(key="address-steps", data={"redraws": True}, on_ground_change=lambda: None)
 
 
 def put_quietly(values: Mapping[str, str | Sequence[str]]) -> None:
