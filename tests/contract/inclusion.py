@@ -129,5 +129,6 @@ def paths(expected: Any, path: str = "") -> Iterator[str]:
         for key, item in expected.items():
             yield from paths(item, f"{path}/{key}".lstrip("/"))
     elif isinstance(expected, list):
+        yield from (_row_path(path, _id(row, names)) for names in [id_of(expected)] if names for row in expected)
         for item in expected:
             yield from paths(item, path)

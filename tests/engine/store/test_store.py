@@ -159,6 +159,19 @@ def test_a_snapshot_reads_its_sheets_once_and_sees_what_it_changes_itself(store:
 # --- what a user says ---------------------------------------------------------------------------------------------
 
 
+def test_an_entry_of_a_whole_id_is_read_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every question listed the whole store for each id that it was asked of."""
+    store = Store(Files(tmp_path / "store"))
+    for number in range(4):
+        written(store.home, f"r{number}", label=f"label {number}")
+    listed = store.listing().get("r2", RUN)
+    sheets = list[str]()
+    read = Files.read_object
+    monkeypatch.setattr(Files, "read_object", lambda files, name: [sheets.append(name), read(files, name)][1])
+    assert store.entry("r2") == listed and sheets == ["runs/run_id=r2/run.json"]
+    assert store.entry("label 2") == listed and len(sheets) == 5  # by its label: all are read
+
+
 def test_label_notes_and_tags_may_change_and_nothing_else_does(store: Store) -> None:
     sheet = (folder_of(store) / "run.json").read_bytes()
     store.annotate("one", notes="zwei\nZeilen 的 \udce9")
