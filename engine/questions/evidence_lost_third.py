@@ -144,7 +144,7 @@ def answer(tables: Tables, options: Options) -> str:
             f"Forcing a SMILES in another atom order changes COV-R by {signed_hundredths(off)} points more ({model})."
         )
     note = (
-        "A cause that nobody named: the group's LPs force [OH] and [NH2] for a heteroatom with hydrogens, and its "
-        "Qwen model was trained on [O] and [N]; what that does to it cannot be shown here."
+        "A possible cause that no report names: the group's LPs force [OH] and [NH2] for a heteroatom with hydrogens, "
+        "and its Qwen model was trained on [O] and [N]; what that does to it cannot be shown here."
     )
     return answer_text(lines, [note, *tables["damaged"]["what"].to_pylist()])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.pages.browser import Browser, Server, expect_harmless, expect_in_first_screen, visit
 
@@ -14,7 +15,7 @@ MOST_WORDS = 350
 
 @pytest.mark.parametrize("width", [1440, 1000])
 def test_which_claims_fell(browser: Browser, demo_server: Server, width: int) -> None:
-    """And how the first ones: their figures next to the reports'. The view is short, without what is folded."""
+    """And by how much: figures next to the reports'. The view is short, apart from folds; a mark opens its claim."""
     with visit(browser, demo_server, "/evidence", width=width, height=700) as seen:
         expect_in_first_screen(seen, seen.page.get_by_text(re.compile("^26 of 85 claims fell")))
         texts = seen.page.locator(".st-key-card-evidence_figures .textpoint text")
@@ -22,6 +23,16 @@ def test_which_claims_fell(browser: Browser, demo_server: Server, width: int) ->
             expect_in_first_screen(seen, texts.filter(has_text=figure).first)
         words = seen.page.get_by_test_id("stMainBlockContainer").inner_text().split()
         assert len(words) <= MOST_WORDS
+        chart = seen.page.locator(".st-key-card-evidence_figures .js-plotly-plot")
+        box = chart.locator(".point").nth(1).bounding_box()
+        assert box is not None
+        spot = (box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        seen.page.mouse.move(spot[0] - 3, spot[1])
+        seen.page.mouse.move(*spot)
+        expect(chart.locator(".hoverlayer .hovertext")).to_be_visible()
+        seen.page.mouse.down()
+        seen.page.mouse.up()
+        expect(seen.page).to_have_url(re.compile("view=All[+]claims&claim=003-calls-by-tokens"))
         expect_harmless(seen)
 
 
