@@ -62,7 +62,7 @@ def zip_of(lanes: Sequence[tuple[str, Entry]]) -> bytes:
         for name, entry in lanes:
             why = why_no_conformers(with_temporary(Store.open()), entry)
             archive.writestr(f"{name}-no-conformers.txt" if why else f"{name}.sdf", why or _sdf(entry))
-            archive.writestr(f"{name}.json", _report(entry))
+            archive.writestr(f"{name}.json", report_bytes(entry))
     return file.getvalue()
 
 
@@ -70,7 +70,7 @@ def _downloads(lane: Running, entry: Entry) -> None:
     no_steps, no_sdf = STEPS.name not in entry.parts, why_no_conformers(with_temporary(Store.open()), entry)
     for key, label, ending, make, about, is_off in (
         ("sdf", "Conformers (SDF)", ".sdf", _sdf, no_sdf or "Every readable conformer.", bool(no_sdf)),
-        ("report", "Report (JSON)", ".json", _report, "In the reports' file format.", False),
+        ("report", "Report (JSON)", ".json", report_bytes, "In the reports' file format.", False),
         ("steps", "Steps (Parquet)", "-steps.parquet", _steps, STEPS_HELP, no_steps),
     ):
         name, content = f"{entry.id}{ending}", partial(make, entry)
@@ -88,10 +88,6 @@ def _sdf(entry: Entry) -> str:
     names = [names_by_smiles().get(record["smiles"]) for record in properties]
     named = [(name or title, mol) for name, (title, mol) in zip(names, mols, strict=True)]
     return to_sdf(named, properties)
-
-
-def _report(entry: Entry) -> str:
-    return report_bytes(entry).decode()
 
 
 def _steps(entry: Entry) -> bytes:
