@@ -51,8 +51,7 @@ def coverage(store: Store, ids: Sequence[str]) -> None:
 
 
 def advice(store: Store, ids: Sequence[str]) -> None:
-    """About a model, not about the compared runs, which are hidden meanwhile."""
-    st.html("<style>.st-key-compared-runs { display: none; }</style>")
+    """About a model, not about the compared runs, which nothing shows meanwhile."""
     models = models_of(store.listing().entries)
     if models:
         first = model_name(store.entry(ids[0]).row) if ids else ""
@@ -80,7 +79,9 @@ page(TITLE, LEAD)
 with shown_errors():
     store = Store.open().snapshot()
     with st.container(key="compared-runs"):
-        ids = [entry.id for entry in manage.PICKER.show(store.listing())]
+        is_about_a_model = st.query_params.get("view") == "Advice"
+        runs = manage.PICKER.read(store.listing())[0] if is_about_a_model else manage.PICKER.show(store.listing())
+        ids = [run.id for run in runs]
 show_open(SECTIONS, store, ids)
 charts_ready()
 put_shown(page="compare", runs=ids)

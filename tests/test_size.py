@@ -25,14 +25,14 @@ GROUND = ("__init__", "assets", "errors", "installed", "paths", "processes", "re
 ROOMS: dict[str, tuple[int, tuple[str, ...]]] = {
     "app.py, pages/*.py": (11_500, ("app.py", "pages/*")),
     "pages/_live/, _drift/, ...": (4_200, tuple(f"pages/_{page}/*" for page in PAGES)),
-    "pages/_kit/": (2_240, ("pages/*.js", "pages/*.css", "pages/*.html")),
+    "pages/_kit/": (2_250, ("pages/*.js", "pages/*.css", "pages/*.html")),
     "engine/cli/": (2_440, ("engine/cli/*", "engine/__main__.py")),
     "engine/questions/": (6_790, ("engine/questions/*",)),
     "engine/evidence/, engine/comparing/": (2_000, ("engine/evidence/*", "engine/comparing/*")),
     "engine/jobs/": (2_480, ("engine/jobs/*",)),
     "engine/inspection/": (3_880, ("engine/inspection/*",)),
     "engine/profile/, engine/logits/": (3_200, ("engine/profile/*", "engine/logits/*")),
-    "engine/store/": (3_970, ("engine/store/*", "engine/user_files.py", "engine/file_forms.py")),
+    "engine/store/": (3_980, ("engine/store/*", "engine/user_files.py", "engine/file_forms.py")),
     "engine/decode/": (4_200, ("engine/decode/*",)),
     "engine/lp/, engine/models/": (4_480, ("engine/lp/*", "engine/lp_records.py", "engine/models/*")),
     "engine/text/": (2_800, ("engine/text/*",)),
@@ -41,9 +41,9 @@ ROOMS: dict[str, tuple[int, tuple[str, ...]]] = {
         2_125,
         ("engine/figures/*", *(f"engine/{name}.py" for name in GROUND)),
     ),
-    "the product": (52_400, ("app.py", "pages/*", "engine/*")),
+    "the product": (52_550, ("app.py", "pages/*", "engine/*")),
     "tools/": (8_300, ("tools/*",)),
-    "tests/": (40_650, ("tests/*",)),
+    "tests/": (40_720, ("tests/*",)),
 }
 
 

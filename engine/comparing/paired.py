@@ -10,45 +10,48 @@ by itself, which finds less. Time is that of one run on one machine: its interva
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from engine.comparing.measures import SAMPLED, has_samples
 from engine.figures import statistics
 from engine.figures.statistics import LEAST_MOLECULES, Array, Interval, Sums, sums_by_molecule
 from engine.store.entries import Entry
-from engine.store.memo import computed_once
-from engine.store.schema import BLOCKS
+from engine.store.memo import Memo, computed_once, entry_key
+from engine.store.schema import BLOCKS, SAMPLES
 from engine.store.store import Store
 from engine.store.views import WALL_PART_S
 
 NAMES = tuple(measure.name for measure in SAMPLED)
 WEIGHTS = {measure.over: f"weight_{column}" for column, measure in enumerate(SAMPLED) if measure.over}
 """What quotients are over, in SQL, and a name for it."""
-MOST_RUNS, MOST_PAIRS = 12, 64  # kept; the columns of a run of 100,000 samples take some 20 MB
+MOST_RUNS, MOST_PAIRS = 24, 64  # kept; the columns of a run of 100,000 samples take some 20 MB
+MOST_AHEAD = 100_000  # samples that are read before anything asks for them
 Rows = NDArray[np.int64]
 _IS_PACE = np.array([measure.is_time for measure in SAMPLED])
 
 # Twice the same molecule in one list: its answers are distinguished by their order.
 _SAMPLES = f"""
 WITH of_blocks AS (
-    SELECT sample_id, count_if(regexp_matches(text, '\\p{{L}}')) AS junk_letters,
+    SELECT run_id, sample_id, count_if(regexp_matches(text, '\\p{{L}}')) AS junk_letters,
            count_if(regexp_matches(text, '[^0-9.,-]')) AS junk_nonnumeric, avg(abs(drift)) AS drift_abs,
            count(drift) AS drift_blocks
-    FROM blocks WHERE run_id = $run GROUP BY ALL
+    FROM blocks WHERE list_contains($runs, run_id) GROUP BY ALL
 ), timed AS (
-    SELECT samples.*, {WALL_PART_S} AS wall_part_s
-    FROM samples, (SELECT wall_s FROM runs WHERE run_id = $run) AS runs WHERE run_id = $run
+    SELECT samples.*, {WALL_PART_S} AS wall_part_s, list_contains($with_blocks, run_id) AS has_blocks
+    FROM samples JOIN runs USING (run_id) WHERE list_contains($runs, run_id)
 )
-SELECT sample_id, smiles, coalesce(generation, 0) AS generation,
-       (row_number() OVER (PARTITION BY smiles, generation ORDER BY sample_id) - 1)::INT AS repeat,
+SELECT run_id, sample_id, smiles, coalesce(generation, 0) AS generation,
+       (row_number() OVER (PARTITION BY run_id, smiles, generation ORDER BY sample_id) - 1)::INT AS repeat,
        drift::DOUBLE AS drift, blocks::DOUBLE AS blocks, heavy_atoms::DOUBLE AS heavy_atoms,
        {", ".join(f"({m.sample})::DOUBLE AS {m.name}" for m in SAMPLED)},
        {", ".join(f"coalesce({over}, 0)::DOUBLE AS {name}" for over, name in WEIGHTS.items())}
-FROM timed LEFT JOIN of_blocks USING (sample_id) ORDER BY sample_id
+FROM timed LEFT JOIN of_blocks USING (run_id, sample_id) ORDER BY run_id, sample_id
 """
 
 
@@ -107,13 +110,33 @@ class PairedRuns:
         return self.shared > 0
 
 
-@computed_once(MOST_RUNS)
+_samples: Memo[RunSamples] = Memo(MOST_RUNS)
+
+
 def samples_of(store: Store, entry: Entry) -> RunSamples:
-    parameters = {"run": entry.id, "has_blocks": BLOCKS.name in entry.parts}
-    table = store.table(_SAMPLES, parameters, of=[entry.id])
+    return _samples.of(entry_key(entry), lambda: _read(store, [entry])[0])
+
+
+def read_ahead(store: Store, entries: Sequence[Entry]) -> None:
+    """The samples of these runs in one query, which takes as long as two for a run each: for what then asks for each.
+    Of large or many runs nothing: they would not all be kept."""
+    entries = [entry for entry in entries if has_samples(entry)]
+    if len(entries) <= MOST_RUNS and sum(entry.parts[SAMPLES.name].rows for entry in entries) <= MOST_AHEAD:
+        for entry, run in zip(entries, _read(store, entries) if entries else (), strict=True):
+            _samples.put(entry_key(entry), run)
+
+
+def _read(store: Store, entries: Sequence[Entry]) -> list[RunSamples]:
+    ids = [entry.id for entry in entries]
+    with_blocks = [entry.id for entry in entries if BLOCKS.name in entry.parts]
+    table = store.table(_SAMPLES, {"runs": ids, "with_blocks": with_blocks}, of=ids)
+    return [_of_rows(id_, table.filter(pc.equal(table["run_id"], id_))) for id_ in ids]
+
+
+def _of_rows(run_id: str, table: pa.Table) -> RunSamples:
     whole = {name: table[name].to_numpy().astype(np.int64) for name in ("sample_id", "generation", "repeat")}
     return RunSamples(
-        run_id=entry.id,
+        run_id=run_id,
         smiles=table["smiles"].combine_chunks(),
         columns={name: _finite(table[name]) for name in ("drift", "blocks", "heavy_atoms", *NAMES)},
         weights={over: _finite(table[name]) for over, name in WEIGHTS.items()},

@@ -9,17 +9,16 @@ samples, so there is no interval; machine, molecules and model may differ there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from engine.comparing.differences import (
-    CLEAR,
-    MARKS,
     against,
     figure_row,
     figure_words,
+    pace_words,
     ratio_words,
     size_notes,
     speed_columns,
@@ -39,11 +38,11 @@ from engine.comparing.measures import (
     pool_notes,
     run_names,
 )
-from engine.comparing.paired import compare_entries, samples_of
+from engine.comparing.paired import compare_entries, read_ahead, samples_of
 from engine.figures.statistics import Interval
-from engine.figures.words import counted, listed, percent, speed, speed_span
+from engine.figures.words import counted, listed
 from engine.inspection.lp_cost import known_cost
-from engine.lp_records import NO_LP, guard_words, stored_lp
+from engine.lp_records import guard_words, stored_lp
 from engine.questions.question import SPEED_COLUMNS, Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry, has_former_counts, rmsd_references
 from engine.store.store import Store
@@ -51,7 +50,7 @@ from engine.store.store import Store
 TITLE = "Side by side"
 OF = Of("run", least=1, most=41)
 OPTIONS = (
-    Option("table_all", False, "All figures", help="Also totals and counts"),
+    Option("table_all", False, "All rows", help="Also figures that do not differ, totals and counts"),
     Option("table_detail", "wall time per sample", "Measure", [m.words for m in MEASURES], help="Of the chart"),
 )
 COLUMNS = {
@@ -115,6 +114,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
 def figure_rows(store: Store, entries: Sequence[Entry], names: Mapping[str, str]) -> list[dict[str, Any]]:
     """Every measure of every run, the control first; without measures that none of them has."""
     control, rows = entries[0], list[dict[str, Any]]()
+    read_ahead(store, entries)
     of_control: dict[str, float | None] = {}
     for entry in entries:
         more = of_samples(store, entry)
@@ -154,10 +154,19 @@ def of_samples(store: Store, entry: Entry) -> dict[str, Interval]:
 
 
 def main_rows(rows: Sequence[dict[str, Any]], entries: Sequence[Entry]) -> list[dict[str, Any]]:
-    """Of the measures that are shown at once; those of conformers too, where an answer has several."""
+    """Of the measures that are shown at once, those in which a test may differ from the control; those of conformers
+    too, where an answer has several."""
     has_several = any((conformers_per_answer(entry) or 1) > 1 for entry in entries)
     shown = {measure.name for measure in MEASURES if measure.is_main} | (OF_SEVERAL if has_several else set())
+    of_control = {row["measure"]: row["value"] for row in rows if row["run"] == entries[0].id}
+    if len(entries) > 1:
+        shown &= {row["measure"] for row in rows if may_differ(row, of_control[row["measure"]])}
     return [row for row in rows if row["measure"] in shown]
+
+
+def may_differ(row: Mapping[str, Any], control: float | None) -> bool:
+    is_known = row.get("mark") in ("same", "noise")
+    return not is_known and (bool(row.get("mark")) or bool(row["value"] != control))
 
 
 # --- as a reader sees it ----------------------------------------------------------------------------------------------
@@ -232,17 +241,7 @@ def notes(store: Store, entries: Sequence[Entry], names: dict[str, str]) -> list
     lines += cut_notes(store, entries, names)
     if timed[1:]:
         lines += size_notes(timed)
-    return list(dict.fromkeys([*lines, *cost_notes(store, entries)]))
-
-
-def cost_notes(store: Store, entries: Sequence[Entry]) -> Iterator[str]:
-    """What each LP costs its model, as far as that is known."""
-    for entry in entries:
-        cost, why_not = known_cost(store, entry)
-        if why_not:
-            yield f"What it costs is not known: {why_not}."
-        elif cost is not None and entry.row.get("lp") not in (None, "", NO_LP):
-            yield f"{cost.short_words(str(entry.row['lp']))}."
+    return list(dict.fromkeys(lines))
 
 
 def cut_notes(store: Store, entries: Sequence[Entry], names: dict[str, str]) -> list[str]:
@@ -264,53 +263,28 @@ def cut_notes(store: Store, entries: Sequence[Entry], names: dict[str, str]) -> 
 
 
 def answer(tables: Tables, options: Options) -> str:
-    """One sentence a test, of the control where it is alone; then notes."""
-    rows = {(row["run"], row["measure"]): row for row in tables["main"].to_pylist()}
+    """Tests in which the same figures clearly differ from the control's, each with its pace; then notes."""
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for row in tables["main"].to_pylist():
+        rows.setdefault(row["run"], []).append(row)
     names = {row["run"]: row["name"] for row in tables["runs"].to_pylist()}
     control, *tests = names
-    lines = [f"{names[run]} {against_words(run, control, names[control], rows)}" for run in tests]
+    alike: dict[str, list[str]] = {}
+    for run in tests:
+        pace = next((row for row in rows.get(run, ()) if row["measure"] == "wall_s_a_sample"), {})
+        named = f"{names[run]} ({pace_words(pace.get('ratio'), pace.get('mark'))})"
+        alike.setdefault(difference_words(rows.get(run, ())), []).append(named)
+    lines = [f"{listed(those)}: {words or 'nothing else clearly differs'}." for words, those in alike.items()]
     if not tests:
-        shares = [
-            f"{percent(rows[control, f'{n}_rate']['value'])} {w}"
-            for n, w in (
-                *(("pass", "passed"), ("decodes", "decode"), ("clean", "clean"), ("usable", "usable")),
-                *(
-                    ((f"{n}_right"), f"{n} right")
-                    for n in ("stereo", "geometry")
-                    if (control, "usable_rate") not in rows
-                ),
-            )
-            if (control, f"{n}_rate") in rows
-        ]
-        lines = [f"{names[control]}: {', '.join(shares) or 'no rate is known'}. Choose a test to see ratios."]
+        lines = [f"Choose a test to see how it differs from {names[control]}."]
     return answer_text(lines, tables["notes"]["note"].to_pylist())
 
 
-def against_words(run: str, control: str, name: str, rows: dict[tuple[str, str], dict[str, Any]]) -> str:
-    pace = rows.get((run, "wall_s_a_sample"), {})
-    ratio, low, high = (pace.get(key) for key in ("ratio", "ratio_low", "ratio_high"))
-    if ratio is None:
-        words = "has no time to compare"
-    elif pace["mark"] in ("noise", "same", "doubtful"):
-        words = f"is about as fast as {name} ({speed(ratio, per='sample')}, {MARKS[pace['mark']]})"
-    else:
-        interval = f"95 % CI {speed_span(ratio, (low, high))}" if low and high else "no interval"
-        words = f"is {speed(ratio, per='sample', than=name)} ({interval})"
-    parts = [words]
-    is_usable_known = all(rows.get((of, "usable_rate"), {}).get("value") is not None for of in (run, control))
-    for measure, verb in (
-        ("usable_rate", "usable"),
-        *(
-            []
-            if is_usable_known
-            else [("stereo_right_rate", "stereo right"), ("geometry_right_rate", "geometry right")]
-        ),
-        ("junk_nonnumeric_share", "of blocks not numeric"),
-        ("cut_share", "of blocks cut"),
-    ):
-        row, first = rows.get((run, measure)), rows.get((control, measure))
-        if row and first and row["value"] is not None and first["value"] is not None:
-            mark = row.get("mark") or "unknown"
-            how = "" if mark in CLEAR else f", {MARKS[mark]}"
-            parts.append(f"{percent(row['value'])} {verb} ({name} {percent(first['value'])}{how})")
-    return "; ".join(parts) + "."
+def difference_words(rows: Sequence[Mapping[str, Any]]) -> str:
+    """``better in clean and usable; worse in strain``: what is beyond noise, of figures that are no time."""
+    figures: dict[str, list[str]] = {}
+    for row in rows:
+        measure = BY_NAME[row["measure"]]
+        if measure.is_main and not measure.is_time:
+            figures.setdefault(row.get("mark") or "", []).append(measure.words)
+    return "; ".join(f"{mark} in {listed(figures[mark])}" for mark in ("better", "worse") if mark in figures)

@@ -20,6 +20,7 @@ from typing import Any
 from engine.comparing.differences import SIGNS, against, size_notes
 from engine.comparing.measures import (
     BY_NAME,
+    conformers_per_answer,
     figure,
     has_samples,
     is_pool,
@@ -29,7 +30,7 @@ from engine.comparing.measures import (
     run_names,
     time_parts,
 )
-from engine.comparing.paired import compare_entries
+from engine.comparing.paired import compare_entries, read_ahead
 from engine.figures.statistics import Interval, quotient, wilson
 from engine.figures.words import listed, percent, span, speed
 from engine.lp_records import NO_LP
@@ -50,6 +51,7 @@ COLUMNS = {
     "speed_high": Column("to", "×"),
     "speed_mark": Column("worth", help="What the difference of time is worth"),
     "over_first": Column("over the first model", help="The same LP's time per sample, next to the first model's"),
+    "conformers": Column("conformers", help="Per answer"),
     "usable": Column("usable", "%", "Of judged answers"),
     "usable_low": Column("from", "%", "95 % interval (Wilson's)"),
     "usable_high": Column("to", "%"),
@@ -84,6 +86,7 @@ class Cell:
     speed_high: float | None = None
     speed_mark: str = ""
     over_first: str = ""
+    conformers: int | None = None
     usable: float | None = None
     usable_low: float | None = None
     usable_high: float | None = None
@@ -104,6 +107,7 @@ def depends(store: Store, entries: Sequence[Entry], options: Options) -> tuple[o
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     by_place = placed(entries)
+    read_ahead(store, list(by_place.values()))
     ids = [entry.id for entry in by_place.values() if has_samples(entry)]
     worst = (
         {row["run_id"]: row["worst"] for row in store.table(WORST, {"runs": ids}, of=ids).to_pylist()} if ids else {}
@@ -144,7 +148,8 @@ def placed(entries: Sequence[Entry]) -> dict[tuple[str, str, str], Entry]:
 
 def cell_of(store: Store, entry: Entry, without: Entry | None) -> Cell:
     usable, pace = rate(entry, "usable_rate"), figure(entry, "wall_s_a_sample")
-    cell = Cell(entry.id, "", "", pace, step=str(run_value(entry, "model_step") or ""))
+    step = str(run_value(entry, "model_step") or "")
+    cell = Cell(entry.id, "", "", pace, conformers=conformers_per_answer(entry), step=step)
     blocks, bad = entry.row.get("blocks"), entry.row.get("bad_blocks")
     if blocks and bad is not None:
         low, high = wilson(bad, blocks)

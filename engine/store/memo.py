@@ -38,6 +38,14 @@ class Memo(Generic[Value]):
         value: Value = self._made(_Call(key, make))
         return value
 
+    def put(self, key: Hashable, value: Value) -> None:
+        """For what was made together with others; what is kept already stays."""
+        self.of(key, lambda: value)
+
+
+def entry_key(entry: Entry) -> Hashable:
+    return (entry.files.where, *entry.key)
+
 
 def computed_once(most: int) -> Callable[[Callable[Arguments, Value]], Callable[Arguments, Value]]:
     """Keep what a function returned for the last arguments; entries and runs count by their files' checksums, an entry
@@ -45,7 +53,7 @@ def computed_once(most: int) -> Callable[[Callable[Arguments, Value]], Callable[
 
     def key_of(argument: Any) -> Hashable:
         if isinstance(argument, Entry):
-            return (argument.files.where, *argument.key)
+            return entry_key(argument)
         return argument.key if isinstance(argument, HasKey) else argument
 
     def decorate(compute: Callable[Arguments, Value]) -> Callable[Arguments, Value]:

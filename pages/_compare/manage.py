@@ -19,11 +19,12 @@ from engine.store.reports.exporting import report_bytes
 from engine.store.schema import REFERENCES, RUN, SAMPLES
 from engine.store.store import DEMO, Store
 from pages._kit.choices import one_of
+from pages._kit.entry_table import RUN_TABLE, EntryTable, id_column, origin_column, row_column
 from pages._kit.links import MOST_TESTS
 from pages._kit.managing import entries
 from pages._kit.managing.entries import Managed
 from pages._kit.managing.start_form import StartForm, show_import
-from pages._kit.picker import Picker, run_cells, run_columns
+from pages._kit.picker import Picker
 from pages._kit.table_files import file_button
 
 MOST_RUNS, MOST_BATCH, MOST_STEPS, MOST_REFERENCES, KEPT_STEPS = 24, 4_096, 100_000, 1_000, 16
@@ -50,14 +51,12 @@ Four ways to get a first run:
   `.venv/bin/python -m engine import pool.sdf --label ETKDG`
 """
 
-
-SIDE_BY_SIDE = "Side by side"
 OF_MODEL, OF_SIZE = ("model_alias", "model_step", "model_family"), ("molecules", "samples", "origin")
 
 
-def default_choice(entries: Sequence[Entry]) -> list[Entry]:
-    """A run without an LP, and of the same model and size the newest under each LP, oldest first; where models stand
-    side by side, those of each model that was asked as many molecules.
+def default_choice(entries: Sequence[Entry], of_all_models: bool = True) -> list[Entry]:
+    """A run without an LP, and of the same model and size the newest under each LP, oldest first; ``of_all_models``
+    those of each model that was asked as many molecules.
 
     Those with the most samples, the newest of equal ones: somebody's last two molecules say less than whole runs. Runs
     made under a profiler are left out where there are others, since their times say little. Where there is no such
@@ -70,9 +69,7 @@ def default_choice(entries: Sequence[Entry]) -> list[Entry]:
     if not groups:
         pools = [entry for entry in largest if is_pool(entry)]
         return [entry for entry in largest if entry not in pools][:1] + pools[:1]
-    if st.query_params.get("view", SIDE_BY_SIDE) != SIDE_BY_SIDE:
-        return _first_of(groups)
-    return _side_by_side(groups)
+    return _side_by_side(groups) if of_all_models else _first_of(groups)
 
 
 def _side_by_side(groups: Sequence[list[Entry]]) -> list[Entry]:
@@ -110,9 +107,8 @@ def _first_of(groups: Sequence[list[Entry]]) -> list[Entry]:
 
 
 PICKER = Picker(
-    RUN, "run", "control", "test", 1 + MOST_TESTS, run_cells, run_columns(), default_choice, run_names, EMPTY,
-    by_view=lambda view: view in ("", SIDE_BY_SIDE),
-)  # fmt: skip
+    RUN, RUN_TABLE, "control", "test", 1 + MOST_TESTS, default_choice, run_names, EMPTY, apart=("", "Side by side")
+)
 
 
 def show(store: Store, ids: Sequence[str]) -> None:
@@ -198,18 +194,19 @@ def packed_report(entry: Entry) -> bytes:
     return gzip.compress(report_bytes(entry), mtime=0)
 
 
-RUNS = Managed(
-    kind=RUN,
-    noun="run",
-    parameter="run",
-    columns=("label", "model_alias", "model_step", "lp", "samples", "origin", "created_at"),
-    loss="An export restores only texts.",
-    buttons=_buttons,
-)
+RUNS = Managed(kind=RUN, table=RUN_TABLE, parameter="run", loss="An export restores only texts.", buttons=_buttons)
 REFERENCE_SETS = Managed(
     kind=REFERENCES,
-    noun="reference set",
+    table=EntryTable(
+        "reference set",
+        (
+            id_column("reference set"),
+            origin_column(),
+            *(row_column(name, width) for name, width in (("label", 226), ("form", 80))),
+            *(row_column(name, 80, "count") for name in ("molecules", "conformers")),
+            row_column("created_at", 120, "time", words="made"),
+        ),
+    ),
     parameter="references",
-    columns=("label", "origin", "form", "molecules", "conformers", "created_at"),
     loss="Files that it was read from stay where they are.",
 )

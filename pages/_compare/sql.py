@@ -1,8 +1,9 @@
 """The Compare page's SQL: one SELECT over all that is stored; its rows as a table, a chart and files.
 
 The address holds the statement (``sql=SELECT ...``) or a query's key (``sql=saved:report-002-1.1``). What comes by a
-link fills in and starts nothing: a statement runs when its reader has pressed *Run*, or has opened it from the list. It
-runs in the guarded process of ``engine.store.console``, in a thread, so that *Stop* is heard.
+link fills in and starts nothing: a statement runs when its reader has pressed *Run*, or has opened it from the list; a
+first visit runs a query that ships. It runs in the guarded process of ``engine.store.console``, in a thread, so that
+*Stop* is heard.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ import json
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,15 +36,14 @@ from pages._kit.chart import alt_of, figure_of
 from pages._kit.choices import by_name, one_of
 from pages._kit.errors import error_markdown, escaped, shown_errors
 from pages._kit.links import compare_address, inspector_address
-from pages._kit.rows import table_height
 from pages._kit.shown import put_shown
-from pages._kit.table_files import table_buttons
+from pages._kit.table_files import table_buttons, table_height
 
 LIMITS = Limits(answer_mb=32)  # an answer is held as long as it is shown, and sent to the browser
 MOST_ADDRESS = 8_000  # characters of a statement, which is in the address
 QUICK_S, TICK_S = 0.7, 0.3  # most statements take less than the first: then no progress is drawn
 MOST_DRAWN, MOST_BARS, MOST_COLOURS = 5_000, 60, 8
-SQL, SAVED = "sql", "saved:"
+SQL, SAVED, FIRST = "sql", "saved:", "00-time-by-family"
 FIELD, FILLED, OPEN, NAME = "sql_field", "sql_filled", "sql_open", "sql_name"
 ASKED, RUNNING = "sql_asked", "sql_running"
 HELP = (
@@ -55,122 +56,148 @@ HELP = (
 def show(store: Store, ids: Sequence[str]) -> None:
     """``ids`` of the compared runs: the names for runs mean them."""
     store = store.snapshot()  # runs may have come since the page was drawn
-    queries = {query.key: query for query in ready_queries()}
-    try:
-        queries |= {query.key: query for query in own_queries(store.home)}
-    except DriftscopeError as error:
-        st.warning(f"Your own queries are not shown. {error_markdown(error)}", icon=":material/warning:")
-    text = st.query_params.get(SQL, "")
-    wrong, query = None, next((query for query in queries.values() if query.sql == text.strip()), None)
-    if text.startswith(SAVED):
-        query = queries.get(key := text.removeprefix(SAVED))
-        if query is None:
-            wrong = StoreError(f"there is no saved query {shown(key)}", nearest(key, list(queries)))
-        text = query.sql if query else ""
-    put_shown(sql=text, saved=query.key if query else None)
+    opened, wrong = _opened(store)
+    text = opened.text
+    put_shown(sql=text, saved=opened.query.key if opened.query else None)
     if st.session_state.get(FILLED) != text:  # a link, Back, or a query was opened: a new field, that begins with it
         st.session_state[FILLED], st.session_state[FIELD] = text, f"sql_text_{time.monotonic_ns()}"
-    _form(store, queries, query, text)
-    if wrong or (wrong := st.session_state.pop("sql_wrong", None)):
+    opened.show()
+    wrong = wrong or st.session_state.pop("sql_wrong", None)
+    if wrong:
         st.error(error_markdown(wrong), icon=":material/error:")
-    if query and query.about:
-        origin = f" It reproduces a table of {query.reproduces}." if query.reproduces else ""
-        st.caption(escaped(f"{query.about}{origin}", has_code=True))
-    one_of("Show as", ("Table", "Chart"), "sql_as", label_visibility="collapsed")
     if text not in st.session_state.get(ASKED, ()):
         _drop()
         words = "Press *Run*: it came with the address." if text else "Write a SELECT, or open a query."
         st.info(words, icon=":material/database:")
-    else:
-        with shown_errors("SQL"):
-            running = _running(store, text, tuple(ids))
-            if wait((running.answer,), QUICK_S).done:
-                _answer(running, {entry.id: entry for entry in store.listing().entries})
-            else:
-                _progress(running)
+        return
+    with shown_errors("SQL"):
+        running = _running(store, text, tuple(ids))
+        if wait((running.answer,), QUICK_S).done:
+            _answer(running, {entry.id: entry for entry in store.listing().entries})
+        else:
+            _progress(running)
 
 
-def _form(store: Store, queries: Mapping[str, Query], query: Query | None, text: str) -> None:
-    """The query's name, the statement, and what is done with it."""
-    st.session_state[OPEN] = query.key if query else None
+def _opened(store: Store) -> tuple[Opened, StoreError | None]:
+    """What the address names, and what is wrong with it; on a first visit the first query that ships, and it runs."""
+    queries = {query.key: query for query in sorted(ready_queries(), key=lambda query: query.reproduces)}
+    try:
+        queries |= {query.key: query for query in own_queries(store.home)}
+    except DriftscopeError as error:
+        st.warning(f"Your own queries are not shown. {error_markdown(error)}", icon=":material/warning:")
+    text = st.query_params.get(SQL)
+    if text is None:
+        st.session_state.setdefault(ASKED, set()).add(queries[FIRST].sql)
+        return Opened(store, queries, queries[FIRST], queries[FIRST].sql), None
+    if not text.startswith(SAVED):
+        query = next((query for query in queries.values() if query.sql == text.strip()), None)
+        return Opened(store, queries, query, text), None
+    key = text.removeprefix(SAVED)
+    if key in queries:
+        return Opened(store, queries, queries[key], queries[key].sql), None
+    return Opened(store, queries, None, ""), StoreError(f"there is no saved query {shown(key)}", nearest(key, queries))
 
-    def put(text: str, query: Query | None = None) -> None:
-        """Run it, and show it as an address where one can hold it: each is a step for the browser's Back."""
-        st.session_state.setdefault(ASKED, set()).add(text)
-        if text != st.session_state.get(FILLED):  # the chart's columns were those of other rows
-            for name in ("sql_chart", "sql_x", "sql_y", "sql_colour"):
-                st.query_params.pop(name, None)
-        st.query_params[SQL] = SAVED + query.key if query else text
-        _drop()
 
-    def run() -> None:
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The statement in the field, the query that it is, if any, and what is done with it."""
+
+    store: Store
+    queries: Mapping[str, Query]
+    query: Query | None
+    text: str
+
+    def show(self) -> None:
+        left, right = st.columns([2, 3], gap="medium")
+        with left:
+            self._list()
+        with right:
+            self._field()
+        query = self.query
+        if query and query.about:
+            origin = f" It reproduces a table of {query.reproduces}." if query.reproduces else ""
+            st.caption(escaped(f"{query.about}{origin}", has_code=True))
+        with st.container(horizontal=True, vertical_alignment="center"):
+            one_of("Show as", ("Table", "Chart"), "sql_as", label_visibility="collapsed", width="content")
+            with st.popover("Tables and columns", icon=":material/schema:", type="tertiary"):
+                st.dataframe(_columns(), hide_index=True, width=760, height=380, alt="Tables, columns, their meaning")
+            if query and query.key.startswith(OWN):
+                with st.popover("Delete", icon=":material/delete:", type="tertiary", key="sql_ask"):
+                    st.markdown(f"This deletes the query **{escaped(query.title)}** permanently.")
+                    act = partial(_attempt, partial(self._delete, query))
+                    st.button("Delete permanently", key="sql_delete", on_click=act)
+
+    def _list(self) -> None:
+        """Those that ship, by what they are for, and a user's own."""
+        st.session_state[OPEN] = self.query.key if self.query else None
+        with st.container(height=240):
+            st.radio("Ready queries", list(self.queries), None, self._title, key=OPEN, on_change=self._on_open)
+
+    def _field(self) -> None:
+        with st.form("sql_form", border=False):
+            st.text_area(
+                "SQL statement",
+                self.text,
+                145,
+                MOST_ADDRESS,
+                st.session_state[FIELD],
+                HELP,
+                placeholder="SELECT lp, wall_s FROM runs",
+            )
+            with st.container(horizontal=True, vertical_alignment="bottom", key="sql-buttons"):
+                run = self._on_run
+                st.form_submit_button("Run", type="primary", icon=":material/play_arrow:", key="sql_run", on_click=run)
+                st.text_input(
+                    "Save under a name",
+                    key=NAME,
+                    max_chars=MOST_NAME,
+                    width=280,
+                    label_visibility="collapsed",
+                    placeholder="a name to save it under",
+                )
+                save = partial(_attempt, self._save)
+                st.form_submit_button("Save", key="sql_save", icon=":material/save:", on_click=save)
+
+    def _title(self, key: str) -> str:
+        query = self.queries[key]
+        group = "Yours" if key.startswith(OWN) else query.reproduces.removeprefix("report ")
+        return escaped(f"{group} · {query.title}" if group else query.title)
+
+    def _on_open(self) -> None:
+        query = self.queries.get(st.session_state[OPEN] or "")
+        if query and query != self.query:  # Streamlit may hear of what it has drawn
+            _put(query.sql, query)
+
+    def _on_run(self) -> None:
         sql = st.session_state[st.session_state[FIELD]]
-        put(sql, next((query for query in queries.values() if query.sql == sql), None))
+        _put(sql, next((query for query in self.queries.values() if query.sql == sql), None))
         st.session_state[FILLED] = sql  # the field has it: it stays, with its cursor
 
-    def opened() -> None:
-        chosen = queries.get(st.session_state[OPEN] or "")
-        if chosen != query:  # Streamlit may hear of what it has drawn
-            put(chosen.sql if chosen else "", chosen)
-
-    def attempt(act: Callable[[], None]) -> None:
-        try:
-            act()
-        except DriftscopeError as error:
-            st.session_state["sql_wrong"] = error
-
-    def save() -> None:
-        query = save_query(store.home, st.session_state[NAME], st.session_state[st.session_state[FIELD]])
-        put(query.sql, query)
+    def _save(self) -> None:
+        query = save_query(self.store.home, st.session_state[NAME], st.session_state[st.session_state[FIELD]])
+        _put(query.sql, query)
         st.session_state[NAME] = ""
 
-    def delete(query: Query) -> None:
-        delete_query(store.home, query.title)
-        put(query.sql)
+    def _delete(self, query: Query) -> None:
+        delete_query(self.store.home, query.title)
+        _put(query.sql)
 
-    def title(key: str) -> str:
-        query = queries[key]
-        group = "Yours" if key.startswith(OWN) else query.reproduces.removeprefix("report ") or "Example"
-        return f"{group} · {query.title}"
 
-    st.selectbox(
-        "Open a query",
-        list(queries),
-        None,
-        title,
-        key=OPEN,
-        on_change=opened,
-        placeholder="A report's table, an example, or one of yours",
-    )
-    st.html("<style>[class*='st-key-sql_text'] textarea { font-family: var(--st-code-font, monospace) }</style>")
-    with st.form("sql_form", border=False):
-        st.text_area(
-            "SQL statement",
-            text,
-            190,
-            MOST_ADDRESS,
-            st.session_state[FIELD],
-            HELP,
-            placeholder="SELECT lp, wall_s FROM runs",
-        )
-        with st.container(horizontal=True, vertical_alignment="bottom", key="sql-buttons"):
-            st.form_submit_button("Run", type="primary", icon=":material/play_arrow:", key="sql_run", on_click=run)
-            st.text_input(
-                "Save under a name",
-                key=NAME,
-                max_chars=MOST_NAME,
-                width=280,
-                label_visibility="collapsed",
-                placeholder="a name to save it under",
-            )
-            st.form_submit_button("Save", key="sql_save", icon=":material/save:", on_click=attempt, args=(save,))
-    with st.container(horizontal=True):
-        with st.popover("Tables and columns", icon=":material/schema:", type="tertiary"):
-            st.dataframe(_columns(), hide_index=True, width=760, height=380, alt="Tables, columns and their meaning")
-        if query and query.key.startswith(OWN):
-            with st.popover("Delete", icon=":material/delete:", type="tertiary", key="sql_ask"):
-                st.markdown(f"This deletes the query **{escaped(query.title)}** permanently.")
-                st.button("Delete permanently", key="sql_delete", on_click=attempt, args=(lambda: delete(query),))
+def _put(text: str, query: Query | None = None) -> None:
+    """Run it, and show it as an address where one can hold it: each is a step for the browser's Back."""
+    st.session_state.setdefault(ASKED, set()).add(text)
+    if text != st.session_state.get(FILLED):  # the chart's columns were those of other rows
+        for name in ("sql_chart", "sql_x", "sql_y", "sql_colour"):
+            st.query_params.pop(name, None)
+    st.query_params[SQL] = SAVED + query.key if query else text
+    _drop()
+
+
+def _attempt(act: Callable[[], None]) -> None:
+    try:
+        act()
+    except DriftscopeError as error:
+        st.session_state["sql_wrong"] = error
 
 
 @cache
@@ -251,37 +278,52 @@ def _answer(statement: Statement, runs: Mapping[str, Entry]) -> None:
         size = f"**{counted(table.num_rows, 'row')}** · {counted(table.num_columns, 'column')}"
         st.markdown(f"{size} · {fixed(answer.seconds, 2)} s", width="stretch")
         table_buttons(table, "answer", key="sql_file", subject="All rows here")
-    notes = ["There are more rows: filter, aggregate or LIMIT."] if answer.is_cut else []
-    if not table.num_rows and "$tests" in statement.sql and len(statement.runs) < 2:
-        notes.append("$tests means no run: choose a test above.")
-    ids = table["run_id"].to_pylist() if "run_id" in table.column_names else []
-    origins = [runs[id_].row.get("origin") if id_ in runs else None for id_ in ids]
-    if "origin" in table.column_names:
-        origins = table["origin"].to_pylist()
-    if reported := origins.count("reported"):
-        notes.append(f"{reported:,} of {counted(table.num_rows, 'row')} are reported, not measured here.")
-    if notes:
-        st.caption(escaped(" ".join(notes)))
-    columns, config = {name: of_browsers(table[name]) for name in table.column_names}, {}
+    if notes := " ".join(_notes(statement, answer, runs)):
+        st.caption(escaped(notes))
+    columns = {name: of_browsers(table[name]) for name in table.column_names}
     if st.session_state.get("sql_as") == "Chart":
         _chart(pa.table(columns))
         return
-    if ids and runs.keys() >= {*ids}:  # a link is made for stored runs, and for nothing else
-        columns["run_id"] = pa.array(map(compare_address, ids))
-        config["run_id"] = st.column_config.LinkColumn(display_text=r"control=([^&]+)", help="Compare this run")
-        if "sample_id" in columns and all(has_samples(runs[id_]) for id_ in {*ids}):
-            samples = table["sample_id"].to_pylist()
-            columns = {"inspect": pa.array(map(inspector_address, ids, samples)), **columns}
-            config["inspect"] = st.column_config.LinkColumn(display_text=r"sample=(\d+)", help="Open in Drift")
+    columns, links = _linked(columns, runs)
     st.dataframe(
         pa.table(columns),
         hide_index=True,
         height=table_height(table.num_rows, 460),
-        column_config=config,
+        column_config=links,
         placeholder="null",
         key="sql_rows",
         alt="Rows",
     )
+
+
+def _notes(statement: Statement, answer: SqlAnswer, runs: Mapping[str, Entry]) -> Iterator[str]:
+    table = answer.table
+    if answer.is_cut:
+        yield "There are more rows: filter, aggregate or LIMIT."
+    if not table.num_rows and "$tests" in statement.sql and len(statement.runs) < 2:
+        yield "$tests means no run: choose a test above."
+    origins: list[object] = []
+    if "origin" in table.column_names:
+        origins = table["origin"].to_pylist()
+    elif "run_id" in table.column_names:
+        origins = [runs[id_].row.get("origin") for id_ in table["run_id"].to_pylist() if id_ in runs]
+    if reported := origins.count("reported"):
+        yield f"{reported:,} of {counted(table.num_rows, 'row')} are reported, not measured here."
+
+
+def _linked(columns: dict[str, Any], runs: Mapping[str, Entry]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """With links to stored runs and their samples, and to nothing else; and how the browser shows them."""
+    ids = columns["run_id"].to_pylist() if "run_id" in columns else []
+    if not ids or not runs.keys() >= {*ids}:
+        return columns, {}
+    link = st.column_config.LinkColumn
+    links = {"run_id": link(display_text=r"control=([^&]+)", help="Compare this run")}
+    linked = columns | {"run_id": pa.array(map(compare_address, ids))}
+    if "sample_id" in columns and all(has_samples(runs[id_]) for id_ in {*ids}):
+        samples = columns["sample_id"].to_pylist()
+        linked = {"inspect": pa.array(map(inspector_address, ids, samples)), **linked}
+        links["inspect"] = link(display_text=r"sample=(\d+)", help="Open in Drift")
+    return linked, links
 
 
 def of_browsers(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
@@ -297,40 +339,73 @@ def of_browsers(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
     return pa.array(values, pa.string())
 
 
+@dataclass(frozen=True, slots=True)
+class Axes:
+    """Columns that can be drawn, by name."""
+
+    table: pa.Table
+
+    def of(self, *kinds: Callable[[pa.DataType], bool]) -> list[str]:
+        return [column.name for column in self.table.schema if any(is_kind(column.type) for is_kind in kinds)]
+
+    @property
+    def numbers(self) -> list[str]:
+        return self.of(pa.types.is_integer, pa.types.is_floating)
+
+    @property
+    def others(self) -> list[str]:
+        return [name for name in self.table.column_names if name not in self.numbers]
+
+    def distinct(self, name: str) -> int:
+        return int(pc.count_distinct(self.table[name]).as_py())
+
+    def suggested(self) -> tuple[str, str, str]:
+        """A kind of chart, x and y."""
+        others, y = self.others, next(iter(self.of(pa.types.is_floating) or self.numbers))
+        x = max(others, key=lambda name: (not name.endswith(("_id", "_run")), self.distinct(name)), default=y)
+        if others and others[0] in self.of(pa.types.is_temporal):
+            return "line", x, y
+        return "bar" if others and self.table.num_rows <= MOST_BARS else "scatter", x, y
+
+
 def _chart(table: pa.Table) -> None:
     """Its columns suggest one; the reader may choose another. Each row is a mark: nothing is summed or averaged."""
-    kinds = {column.name: column.type for column in table.schema if not pa.types.is_list(column.type)}
-    numbers = [name for name, kind in kinds.items() if pa.types.is_integer(kind) or pa.types.is_floating(kind)]
-    others = [name for name in kinds if name not in numbers]
-    if not numbers or table.num_rows < 2:
+    table = table.select([column.name for column in table.schema if not pa.types.is_list(column.type)])
+    axes = Axes(table)
+    if not axes.numbers or table.num_rows < 2:
         st.info("Nothing to draw: a chart takes two rows, and a column of numbers.", icon=":material/bar_chart:")
         return
-    first_y = next((name for name in numbers if pa.types.is_floating(kinds[name])), numbers[0])
-    distinct = {name: pc.count_distinct(table[name]).as_py() for name in kinds}
-    is_over_time = bool(others) and pa.types.is_temporal(kinds[others[0]])
-    usual = "line" if is_over_time else "bar" if others and table.num_rows <= MOST_BARS else "scatter"
-    named = max(others, key=lambda name: (not name.endswith(("_id", "_run")), distinct[name]), default=numbers[0])
-    few = [name for name in kinds if 1 < distinct[name] <= MOST_COLOURS]
-    controls = st.columns(4)
-    with controls[0]:
-        kind = by_name("Chart", ("bar", "line", "scatter"), "sql_chart", "sql_chart_kind", usual=usual)
-    with controls[1]:
-        x = by_name("x", [*others, *numbers], "sql_x", "sql_chart_x", usual=named) or named
-    with controls[2]:
-        y = by_name("y", numbers, "sql_y", "sql_chart_y", usual=first_y) or first_y
-    with controls[3]:
+    usual = axes.suggested()
+    few = [name for name in table.column_names if 1 < axes.distinct(name) <= MOST_COLOURS]
+    spots = st.columns(4)
+    with spots[0]:
+        kind = by_name("Chart", ("bar", "line", "scatter"), "sql_chart", "sql_chart_kind", usual=usual[0])
+    with spots[1]:
+        x = by_name("x", [*axes.others, *axes.numbers], "sql_x", "sql_chart_x", usual=usual[1]) or usual[1]
+    with spots[2]:
+        y = by_name("y", axes.numbers, "sql_y", "sql_chart_y", usual=usual[2]) or usual[2]
+    with spots[3]:
         colour = by_name("Colour", few, "sql_colour", "sql_chart_colour", index=None, placeholder="one for all") or ""
-    rows, seen = table.select(list(kinds)).slice(0, MOST_DRAWN).to_pylist(), Counter[str]()
-    for row in rows:
-        row[x] = row[x].isoformat() if hasattr(row[x], "isoformat") else row[x]
-        seen[name := str(row[x])] += 1  # bars of one name would lie on each other: each row gets one of its own
-        row["bar"] = f"{name} ({seen[name]})" if seen[name] > 1 else name
-    hover = tuple(dict.fromkeys(name for name in (x, y, colour, "origin") if name in kinds))
-    chart = Chart("bars", y, "bar", colour=colour, hover=hover)
-    if kind != "bar":
-        chart = Chart("lines" if kind == "line" else "points", x, y, colour=colour, hover=hover)
+    hover = tuple(dict.fromkeys(name for name in (x, y, colour, "origin") if name in table.column_names))
+    charts = {
+        "bar": Chart("bars", y, "bar", colour=colour, hover=hover),
+        "line": Chart("lines", x, y, colour=colour, hover=hover),
+    }
+    chart = charts.get(kind or "", Chart("points", x, y, colour=colour, hover=hover))
+    rows = _marks(table, x)
     if table.num_rows > MOST_DRAWN:
         st.caption(f"The first {MOST_DRAWN:,} rows are drawn.")
     config = {"displaylogo": False, "modeBarButtons": [["toImage"]]}
     alt = alt_of("SQL", "", rows, chart)
     st.plotly_chart(figure_of(chart, rows, {}, [], {}), theme=None, config=config, key="sql_figure", alt=alt)
+
+
+def _marks(table: pa.Table, x: str) -> list[dict[str, Any]]:
+    """A row each, with a name of its own for a bar: bars of one name would be drawn over each other."""
+    rows, seen = table.slice(0, MOST_DRAWN).to_pylist(), Counter[str]()
+    for row in rows:
+        row[x] = row[x].isoformat() if hasattr(row[x], "isoformat") else row[x]
+        name = str(row[x])
+        seen[name] += 1
+        row["bar"] = f"{name} ({seen[name]})" if seen[name] > 1 else name
+    return rows

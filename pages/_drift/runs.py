@@ -16,9 +16,10 @@ from engine.store.schema import RUN
 from engine.store.store import Store, is_temporary
 from pages._drift import state
 from pages._kit.card import choose
+from pages._kit.entry_table import RUN_TABLE
 from pages._kit.errors import escaped
 from pages._kit.inspected import save_run
-from pages._kit.picker import Picker, run_cells, run_columns
+from pages._kit.picker import Picker
 from pages._kit.words import run_title
 
 NAMED, ONE = "runs named so far", "one_run"
@@ -42,7 +43,7 @@ def chosen_runs(store: Store) -> list[RunFacts]:
     runs = {run.run_id: run for run in runs_with_samples(store) if run.run_id not in hidden}
     entries = tuple(entry for entry in listing.entries if entry.id in runs)
 
-    def default(entries: Sequence[Entry]) -> Sequence[Entry]:
+    def default(entries: Sequence[Entry], is_apart: bool) -> Sequence[Entry]:
         run_id = default_run(list(runs.values())).run_id
         return [entry for entry in entries if entry.id == run_id]
 
@@ -52,21 +53,17 @@ def chosen_runs(store: Store) -> list[RunFacts]:
     return [runs[entry.id] for entry in chosen]
 
 
-def inspected_picker(default: Callable[[Sequence[Entry]], Sequence[Entry]]) -> Picker:
+def inspected_picker(default: Callable[[Sequence[Entry], bool], Sequence[Entry]]) -> Picker:
     """Runs of equal standing. Others clear what was chosen inside of the earlier ones."""
     return Picker(
         RUN,
-        "run",
+        replace(RUN_TABLE, prefix="run_"),
         state.RUN,
         state.RUN,
         MOST_RUNS,
-        run_cells,
-        run_columns(),
         default,
         lambda entries: {entry.id: run_title(entry) for entry in entries},
         EMPTY,
-        ("measured", "imported"),
-        "run_",
         " with samples",
         (state.OF, state.SAMPLE, state.ATOM, state.TOKEN, state.BIN),
     )

@@ -25,10 +25,9 @@ from pages._kit.components.matrix import matrix
 from pages._kit.errors import escaped, shown_errors
 from pages._kit.links import compare_address, open_address
 from pages._kit.managing import tasks
-from pages._kit.rows import table_height
 from pages._kit.sections import put_unfolded
 from pages._kit.shown import put_shown
-from pages._kit.table_files import file_button, table_buttons
+from pages._kit.table_files import file_button, table_buttons, table_height
 from pages._kit.time_chart import time_figure
 from pages._kit.words import glossed, help_with_words, unbroken
 
@@ -127,13 +126,15 @@ def widget(option: Option, store: Store, entries: Sequence[Any]) -> Any:
             st.rerun()
         put_shown(**{option.name: value})
         return value
-    if choices:
-        if option.is_many:
-            usual = list(option.default or ())
-            words: Any = {"format_func": lambda value: choices.get(value, value), "placeholder": "any", "width": 420}
-            words["accept_new_options"] = option.is_open
-            return st.multiselect(label, list(choices), usual, **words, **bound) or usual
-        return choose(option, label, choices)
+    if option.is_many and choices:
+        usual = list(option.default or ())
+        words: Any = {"format_func": lambda value: choices.get(value, value), "placeholder": "any", "width": 420}
+        return st.multiselect(label, list(choices), usual, accept_new_options=option.is_open, **words, **bound) or usual
+    return choose(option, label, choices) if choices else unlisted(option, label, bound)
+
+
+def unlisted(option: Option, label: str, bound: Mapping[str, Any]) -> Any:
+    """A widget without choices: by what the default is."""
     if isinstance(option.default, bool):
         return st.toggle(label, option.default, **bound)
     if option.bounds or isinstance(option.default, int | float):

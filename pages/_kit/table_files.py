@@ -30,6 +30,9 @@ _FORMULA = re.compile(r"[=+\-@\uff1d\uff0b\uff0d\uff20\x00-\x1f\x7f]")
 """What a spreadsheet reads as the start of a formula."""
 _NUMBER = re.compile(r"(?:[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?(?: ?%)?(?: (?!$)|$))+", re.IGNORECASE)
 
+ROW_PX, BORDERS_PX = 35, 2
+"""Of ``st.dataframe``; its header is as high as a row."""
+
 
 def table_buttons(table: Callable[[], pa.Table] | pa.Table, name: str, *, key: str, subject: str) -> None:
     """CSV and Parquet of a table, or of what makes one when a file is asked for."""
@@ -98,3 +101,9 @@ def _texts(column: pa.ChunkedArray, kind: pa.DataType) -> Iterable[str | None] |
     if pa.types.is_dictionary(kind):
         return _texts(column.cast(kind.value_type), kind.value_type)
     return values if kind in (pa.string(), pa.large_string(), pa.string_view()) else None
+
+
+def table_height(rows: int, most_px: int | None = None) -> int:
+    """Of a table that shows all of its rows, or scrolls at ``most_px``; without a row, it has a line that says so."""
+    height = ROW_PX * (max(rows, 1) + 1) + BORDERS_PX
+    return height if most_px is None else min(height, most_px)

@@ -19,8 +19,8 @@ from engine.store.entries import Entry
 from pages._kit.components.atom_view import visible
 from pages._kit.errors import escaped
 from pages._kit.inspected import inspected, inspected_in, open_store
-from pages._kit.rows import table_height
 from pages._kit.sections import fold, is_unfolded
+from pages._kit.table_files import table_height
 from pages._kit.verdict_badges import failed_checks, molecule_badges, still_wrong, text_badge, thrown_tries
 from pages._kit.words import unbroken
 from pages._live import session

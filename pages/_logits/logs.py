@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import streamlit as st
 
@@ -19,11 +18,12 @@ from engine.lp_records import LPS
 from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
+from pages._kit.entry_table import EntryColumn, EntryTable, id_column, origin_column, row_column
 from pages._kit.errors import escaped
 from pages._kit.links import address_button, logits_address
 from pages._kit.managing import entries as managing
 from pages._kit.managing.start_form import StartForm, show_import
-from pages._kit.picker import Picker, origin_column, rate_column, share_cell
+from pages._kit.picker import Picker
 from pages._kit.words import visible_text
 
 EMPTY = """
@@ -34,31 +34,34 @@ Import or record a first log below, under *Logs*, or from a terminal:
 """
 
 
-def _cells(entry: Entry) -> dict[str, Any]:
-    row = entry.row
-    return {name: row.get(name) for name in COLUMNS} | {
-        "precision": precision_name(row.get("precision")),
-        "values": row["values_logged"],
-        "flagged": share_cell(quotient(row.get("flagged_entries"), row["entries"])),
-        "report": share_cell(quotient(row.get("garbage_entries"), row["entries"])),
-        "cause": cause_words(row) if has_values(entry) else "its values are missing or damaged",
-    }
+def _flagged(column: str, entry: Entry) -> float | None:
+    return quotient(entry.row.get(column), entry.row["entries"])
 
 
-TEXT, NUMBER = st.column_config.TextColumn, st.column_config.NumberColumn
-COLUMNS = {
-    "engine": TEXT("engine", width=200),
-    "model": TEXT("model", width=120),
-    "precision": TEXT("precision", width=76),
-    "entries": NUMBER("entries", width=72, format="localized", help="Lines with values"),
-    "values": NUMBER("values", width=80, format="localized"),
-    "flagged": rate_column("flagged", "Entries with a value that our rules flag, on purpose or not"),
-    "report": rate_column("by report", "Entries with a huge number: garbage by the report's own rule"),
-    "cause": TEXT("likely cause", width=180),
-    "file": TEXT("file", width=150),
-    "origin": origin_column(),
-    "label": TEXT("label", width=120),
-}
+def _cause(entry: Entry) -> str:
+    return cause_words(entry.row) if has_values(entry) else "its values are missing or damaged"
+
+
+FLAGGED = "Entries with a value that our rules flag, on purpose or not"
+GARBAGE = "Entries with a huge number: garbage by the report's own rule"
+TABLE = EntryTable(
+    "log",
+    (
+        row_column("engine", 200),
+        row_column("model", 120),
+        EntryColumn("precision", "precision", 76, lambda entry: precision_name(entry.row.get("precision"))),
+        row_column("entries", 72, "count", help="Lines with values"),
+        row_column("values_logged", 80, "count", words="values"),
+        EntryColumn("flagged", "flagged", 92, partial(_flagged, "flagged_entries"), "bar", FLAGGED),
+        EntryColumn("report", "by report", 92, partial(_flagged, "garbage_entries"), "bar", GARBAGE),
+        EntryColumn("cause", "likely cause", 180, _cause),
+        row_column("file", 150),
+        origin_column(),
+        row_column("label", 120),
+        row_column("created_at", 120, "time", words="made"),
+        id_column("log"),
+    ),
+)
 
 
 def verdict(entry: Entry, name: str) -> str:
@@ -78,28 +81,15 @@ def log_names(entries: Sequence[Entry]) -> dict[str, str]:
     return names if is_clear else {id_: f"{name} · {id_}" for id_, name in names.items()}
 
 
-def default_choice(entries: Sequence[Entry]) -> Sequence[Entry]:
+def default_choice(entries: Sequence[Entry], is_health: bool = False) -> Sequence[Entry]:
     """Health opens on the damaged log with the most entries, where there is one, the newest of equal ones."""
     damaged = [entry for entry in reversed(entries) if is_damaged(entry) and has_values(entry)]
-    if st.query_params.get("view") == "Health" and damaged:
+    if is_health and damaged:
         return [max(damaged, key=lambda entry: entry.row["entries"])]
     return first_logs(entries)
 
 
-LOGS = Picker(
-    LOGIT_LOG,
-    "log",
-    "log",
-    "beside",
-    2,
-    _cells,
-    COLUMNS,
-    default_choice,
-    log_names,
-    EMPTY,
-    ("measured", "imported"),
-    by_view=lambda view: view,
-)
+LOGS = Picker(LOGIT_LOG, TABLE, "log", "beside", 2, default_choice, log_names, EMPTY, apart=("Health",))
 
 # --- work on them ----------------------------------------------------------------------------------------------------
 
@@ -168,10 +158,5 @@ def _buttons(store: Store, entry: Entry) -> None:
 
 
 MANAGED = managing.Managed(
-    kind=LOGIT_LOG,
-    noun="log",
-    parameter="one",
-    columns=("label", "origin", "engine", "model", "precision", "entries", "flagged_entries", "file", "created_at"),
-    loss="The imported file stays where it is.",
-    buttons=_buttons,
+    kind=LOGIT_LOG, table=TABLE, parameter="one", loss="The imported file stays where it is.", buttons=_buttons
 )

@@ -16,11 +16,12 @@ from engine.store.entries import Entry, entry_names, model_name
 from engine.store.schema import TRACE
 from engine.store.store import Store
 from pages._kit.choices import by_name
+from pages._kit.entry_table import EntryColumn, EntryTable, id_column, origin_column, row_column
 from pages._kit.errors import escaped
 from pages._kit.links import address_button, compare_address, inspector_address
 from pages._kit.managing import entries as managing
 from pages._kit.managing.start_form import StartForm, show_import
-from pages._kit.picker import Picker, figure_cell, figure_column, origin_column, share_cell, share_column, time_column
+from pages._kit.picker import Picker
 from pages._kit.table_files import file_button
 from pages._kit.words import run_title, visible_text
 
@@ -33,61 +34,71 @@ Three ways to get a first trace:
 """
 
 
-def trace_picker(runs: Mapping[str, Mapping[str, Any]]) -> Picker:
-    """``runs``: rows of those to which traces may belong, by id."""
-    cells, default = partial(_cells, runs=runs), partial(default_choice, runs=runs)
-    return Picker(TRACE, "trace", "control", "test", 2, cells, COLUMNS, default, entry_names, EMPTY)
+Runs = Mapping[str, Mapping[str, Any]]  # rows of those to which traces may belong, by id
 
 
-def _cells(entry: Entry, runs: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    row = entry.row
-    model, lp = model_and_lp(entry, runs)
-    run_id, busy, idle = str(row.get("run_id") or ""), row.get("busy_us"), row.get("idle_us")
-    is_on_cpu = row.get("form") == "events" and row.get("device_us") is None
-    return {
-        "label": row.get("label") or row.get("source"),
-        "lp": lp,
-        "device": row.get("device") or ("CPU" if is_on_cpu else None),
-        "span": figure_cell(quotient(row.get("span_us"), 1000)),
-        "work": figure_cell(quotient(row.get("device_us"), 1000)),
-        "idle": None if busy is None or idle is None else share_cell(quotient(idle, busy + idle)),
-        "passes": row.get("forward_passes"),
-        **{name: row.get(name) for name in ("origin", "tokens", "events", "form")},
-        "model": model,
-        "made": row.get("created_at"),
-        "run": compare_address(run_id) if run_id in runs else None,
-    }
+def trace_picker(runs: Runs) -> Picker:
+    def default(entries: Sequence[Entry], is_apart: bool) -> list[Entry]:
+        return default_choice(entries, runs)
+
+    return Picker(TRACE, trace_table(runs), "control", "test", 2, default, entry_names, EMPTY)
 
 
-TEXT, NUMBER = st.column_config.TextColumn, partial(st.column_config.NumberColumn, format="localized")
+def trace_table(runs: Runs) -> EntryTable:
+    def own_run(entry: Entry) -> str | None:
+        run_id = str(entry.row.get("run_id") or "")
+        return compare_address(run_id) if run_id in runs else None
+
+    return EntryTable(
+        "trace",
+        (
+            EntryColumn("label", "label", 226, _label, help="Its own name, else the file or the text it comes from"),
+            EntryColumn("lp", "LP", 120, lambda entry: model_and_lp(entry, runs)[1], help="Of its run"),
+            EntryColumn("device", "device", 88, _device),
+            EntryColumn("span", "span ms", 80, partial(_ms, "span_us"), "figure", "First event to last"),
+            EntryColumn("work", "device ms", 80, partial(_ms, "device_us"), "figure", "Work of devices, added up"),
+            EntryColumn("idle", "idle", 62, _idle, "share", IDLE),
+            row_column("forward_passes", 66, "count", words="passes", help="Forward passes that it covers"),
+            origin_column(),
+            row_column("tokens", 70, "count", help="That it covers"),
+            row_column("events", 80, "count", help="With a duration"),
+            row_column("form", 62, help="events: a whole trace. table: sums of one, without times"),
+            EntryColumn("model", "model", 110, lambda entry: model_and_lp(entry, runs)[0], help="Of its run"),
+            row_column("created_at", 120, "time", words="made"),
+            EntryColumn("run", "run", 200, own_run, "link", "Opens it in Compare runs"),
+            id_column("trace"),
+        ),
+    )
+
+
 IDLE = "Share of the time between a device's first and last work"
-COLUMNS = {
-    "label": TEXT("label", width=226, help="Its own name, else the file or the text it comes from"),
-    "origin": origin_column(),
-    "form": TEXT("form", width=62, help="events: a whole trace. table: sums of one, without times"),
-    "model": TEXT("model", width=110, help="Of its run"),
-    "lp": TEXT("LP", width=120, help="Of its run"),
-    "device": TEXT("device", width=88),
-    "events": NUMBER("events", width=80, help="With a duration"),
-    "span": figure_column("span ms", 80, "First event to last"),
-    "work": figure_column("device ms", 80, "Work of devices, added up"),
-    "idle": share_column("idle", 62, IDLE),
-    "tokens": NUMBER("tokens", width=70, help="That it covers"),
-    "passes": NUMBER("passes", width=66, help="Forward passes that it covers"),
-    "made": time_column(),
-    "run": st.column_config.LinkColumn(
-        "run", width=200, display_text=r"control=([^&]+)", help="Opens it in Compare runs"
-    ),
-}
 
 
-def model_and_lp(entry: Entry, runs: Mapping[str, Mapping[str, Any]]) -> tuple[str, str]:
+def _label(entry: Entry) -> str:
+    return entry.row.get("label") or entry.row.get("source") or ""
+
+
+def _ms(column: str, entry: Entry) -> float | None:
+    return quotient(entry.row.get(column), 1000)
+
+
+def _idle(entry: Entry) -> float | None:
+    busy, idle = entry.row.get("busy_us"), entry.row.get("idle_us")
+    return None if busy is None or idle is None else quotient(idle, busy + idle)
+
+
+def _device(entry: Entry) -> str | None:
+    is_on_cpu = entry.row.get("form") == "events" and entry.row.get("device_us") is None
+    return entry.row.get("device") or ("CPU" if is_on_cpu else None)
+
+
+def model_and_lp(entry: Entry, runs: Runs) -> tuple[str, str]:
     """Of the run that a trace belongs to; empty where the store does not have it."""
     run = runs.get(str(entry.row.get("run_id")), {})
     return model_name(run), str(run.get("lp") or "")
 
 
-def default_choice(entries: Sequence[Entry], runs: Mapping[str, Mapping[str, Any]]) -> list[Entry]:
+def default_choice(entries: Sequence[Entry], runs: Runs) -> list[Entry]:
     """A captured trace of a run without an LP, and next to it one of the same model under one.
 
     Those of the runs with the most samples, the newest of equal ones. Where there is no such pair: such a trace alone,
@@ -124,7 +135,7 @@ def show(store: Store, ids: Sequence[str]) -> None:
     views: dict[str, Callable[[], None]] = {
         "Import": partial(show_import, "traces", "trace", ABOUT_FILES, FIELDS, options),
         "Record": RECORD.show,
-        "One trace": partial(managing.show, MANAGED, store),
+        "One trace": partial(managing.show, managed(store), store),
     }
     managing.switch(views, {"One trace": "Traces"}, store)
 
@@ -228,12 +239,12 @@ def _buttons(store: Store, entry: Entry) -> None:
             address_button(words, address, key=f"{words} {entry.id}", icon=icon, type="tertiary")
 
 
-MANAGED = managing.Managed(
-    kind=TRACE,
-    noun="trace",
-    parameter="trace",
-    columns=("label", "origin", "form", "run_id", "device", "events", "tokens", "created_at"),
-    loss="A kept file goes with its trace; the run that it belongs to stays.",
-    buttons=_buttons,
-    remove=remove_trace,
-)
+def managed(store: Store) -> managing.Managed:
+    return managing.Managed(
+        kind=TRACE,
+        table=trace_table({entry.id: entry.row for entry in store.listing().entries}),
+        parameter="trace",
+        loss="A kept file goes with its trace; the run that it belongs to stays.",
+        buttons=_buttons,
+        remove=remove_trace,
+    )

@@ -127,20 +127,34 @@ def test_an_empty_store_says_how_to_begin_and_hostile_names_are_text(own: Store)
     assert "&lt;b&gt;x&lt;/b&gt;" in names and "<b>" not in names
 
 
-def test_the_picker_begins_with_model_lp_and_label_and_what_came_last_is_its_first_row(
-    own: Store, tmp_path: Path
-) -> None:
-    write_run(own, "made", [sample_row(0)], model_alias="a", lp="none", label="mine", created_at="2026-01-01T00:00:00")
+def test_the_picker_begins_with_the_label_and_groups_by_model_and_lp(own: Store, tmp_path: Path) -> None:
+    runs = [("b", "exact"), ("a", "exact"), ("b", "none"), ("a", "none"), ("a", "exact")]
+    for day, (model, lp) in enumerate(runs, 1):
+        moment = f"2026-01-{day:02}T00:00:00"
+        write_run(own, f"{model}-{lp}-{day}", [sample_row(0)], model_alias=model, lp=lp, label="x", created_at=moment)
     for name, label in (("named.json", "of last year"), ("unnamed.json", None)):
         file = tmp_path / name
         file.write_text(json.dumps(document() | {"metadata": {"timestamp": "2025-01-31", "note": name}}))
         import_report(own, file, label=label)
     app = opened("compare")
     rows = table(app, "lp")
-    assert list(rows.columns[:3]) == ["model", "lp", "label"]
-    assert list(rows["label"]) == ["unnamed.json", "of last year", "mine"]
+    assert list(rows.columns[:3]) == ["label", "model", "lp"]
+    assert list(rows["run"])[:5] == ["a-none-4", "a-exact-5", "a-exact-2", "b-none-3", "b-exact-1"]
+    assert list(rows["label"])[5:] == ["unnamed.json", "of last year"]
     assert "pinned" not in app.dataframe[0].proto.columns, "Streamlit writes pinned columns in faint grey"
-    assert {"unnamed.json · imported", "of last year · imported"} < {*PICKER.names(own.listing().entries).values()}
+    imported = [entry for entry in own.listing().entries if entry.row["origin"] == "imported"]
+    assert {*PICKER.names(imported).values()} == {"unnamed.json · imported", "of last year · imported"}
+
+
+def test_a_copied_default_of_one_view_is_no_choice_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixteen runs of the first view would be too many for Masks, which takes eight."""
+    listing = DEMO_STORE.listing()
+    usual = [entry.id for entry in default_choice(listing.entries)]
+    assert chosen(monkeypatch, control=usual[0], test=usual[1:])[0] == usual
+    st.query_params["view"] = "Charts"
+    of_one = [entry.id for entry in PICKER.read(listing)[0]]
+    assert of_one == [entry.id for entry in default_choice(listing.entries, of_all_models=False)] and len(of_one) <= 8
+    assert chosen(monkeypatch, view="Charts", control=usual[0], test=usual[1:9])[0] == usual[:9], "a link's own choice"
 
 
 # --- what the address says --------------------------------------------------------------------------------------------

@@ -12,10 +12,10 @@ from urllib.request import urlopen
 import pytest
 from playwright.sync_api import FilePayload, Locator, expect
 
-from engine.inspection.runs import runs_with_samples
 from engine.store.files import Files
 from engine.store.store import DEMO, Store
 from pages._kit.components.charts_ready import drawing_module
+from pages._kit.entry_table import RUN_TABLE
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
 from tests.pages.browser import LIMIT_MS, ROOT, Browser, Server, Visit, expect_harmless, legend, serve_quietly, visit
 from tests.pages.canvas_clicks import click_row, open_picker
@@ -24,7 +24,7 @@ from tests.support import of_soak
 pytestmark = pytest.mark.browser
 
 NONE, ALLOWLIST, EXACT, GUARDED = (demo_run("llama", lp) for lp in ("none", "group-v4.3", "exact", "guarded"))
-ROWS = [run.run_id for run in runs_with_samples(DEMO_STORE)]  # newest first
+ROWS = [run.id for run in RUN_TABLE.in_order(DEMO_STORE.listing().entries)]
 RUN_LIMIT_MS = 180_000
 
 
@@ -41,11 +41,11 @@ def test_rows_are_ticked_and_the_link_says_which(browser: Browser, demo_server: 
             fetched, arg=f"{demo_server.url}/{drawing_module()}"
         )  # though no chart is there yet
         open_picker(seen)
-        other = next(run for run in ROWS if "demo-qwen" in run)
+        other = next(run for run in ROWS if "demo-bins" in run)
         table = seen.page.get_by_test_id("stDataFrame").locator(".dvn-scroller").first.element_handle()
         click_row(seen, 0, ROWS.index(other))
         expect(seen.page).to_have_url(re.compile(f"test={other}"))
-        expect(legend(seen).nth(6)).to_have_text(re.compile("demo-qwen:final"))
+        expect(legend(seen).nth(6)).to_have_text(re.compile("demo-bins:final"))
         assert table.evaluate("scroller => scroller.isConnected")  # the same table, so it did not scroll to its top
         click_row(seen, 0, ROWS.index(GUARDED))
         expect(legend(seen)).to_have_count(6)
@@ -53,7 +53,7 @@ def test_rows_are_ticked_and_the_link_says_which(browser: Browser, demo_server: 
         expect_harmless(seen)
         link = seen.page.url.removeprefix(demo_server.url)
     with visit(browser, demo_server, link) as seen:
-        names = ("none", "group-v2.1", "group-v4.3", "exact", "shaped", "qwen")
+        names = ("none", "group-v2.1", "group-v4.3", "exact", "shaped", "bins")
         expect(legend(seen)).to_have_text([re.compile(part) for part in names])
 
 
@@ -69,7 +69,10 @@ def test_a_first_visit_answers_which_lp_is_best_for_which_model(
             expect(element).to_be_visible()
             box = element.bounding_box()
             assert box is not None and box["y"] + box["height"] <= height and box["x"] + box["width"] <= width
+        forward = card(seen, "matrix").locator(".legend .part").nth(2)
+        expect(forward).to_have_text("forward")
         cell.locator("button").focus()
+        expect(forward).to_have_text(re.compile(r"forward \d[\d.]* %"))
         for key in ("ArrowRight", "ArrowDown", "Enter"):
             seen.page.keyboard.press(key)
         expect(seen.page).to_have_url(re.compile(f"/drift.*run={demo_run('llama', 'group-v2.1')}"))

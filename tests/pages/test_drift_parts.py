@@ -24,7 +24,7 @@ from pages._drift.molecules import verdict_line
 from pages._drift.runs import default_run
 from pages._drift.scoring import compatible, question_of
 from pages._kit.components.atom_view import text_parts
-from pages._kit.rows import picked_rows, show_rows
+from pages._kit.entry_table import picked_rows, show_rows
 from pages._kit.table_files import csv_of
 from tests.engine.store.stored_runs import store_at
 from tests.pages.apps import Params

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,15 +14,15 @@ from engine.store.entries import StoreListing
 from pages._compare.manage import PICKER
 from pages._drift.runs import inspected_picker
 from pages._kit.card import FORMATS
+from pages._kit.entry_table import RUN_TABLE, show_rows
 from pages._kit.links import MOST_TESTS
 from pages._kit.picker import Picker
-from pages._kit.rows import show_rows
 from pages._logits.logs import LOGS
 from pages._profiles.traces import trace_picker
 from tests.engine.inspection.made import DEMO_STORE
 from tests.pages.apps import Params
 
-TRACES, INSPECTED = trace_picker({}), inspected_picker(lambda entries: entries[:1])
+TRACES, INSPECTED = trace_picker({}), inspected_picker(lambda entries, is_apart: entries[:1])
 
 
 @pytest.fixture
@@ -37,9 +38,9 @@ def ticked(
     session: dict[str, Any], picker: Picker, shown: str | list[str], ids: tuple[str, ...], rows: list[int]
 ) -> list[str]:
     """What the address names after these rows of a table that shows ``shown`` were ticked, ``ids`` being so before."""
-    key = show_rows(picker.key, list(shown), ids)
+    key = show_rows(picker.table.key, list(shown), ids)
     session[key] = {"selection": {"rows": rows}}
-    picker.take(key, list(shown), dict(zip(ids, ids, strict=True)))
+    picker.table.tick(key, list(shown), ids, partial(picker.take, dict(zip(ids, ids, strict=True))))
     names = st.query_params.get_all(picker.control)
     return [name for name in (names if picker.control == picker.test else names + _tests(picker)) if name]
 
@@ -130,11 +131,11 @@ def test_what_a_page_opened_with_stays_as_long_as_it_is_there(picker: Picker, se
 def test_a_picker_rounds_as_a_card_does() -> None:
     """40.625 % is 40.6 % in both, and the browser has nothing left to round."""
     entries = DEMO_STORE.listing().entries
-    rows = {entry.id: PICKER.cells(entry) for entry in entries}
-    columns, shares = PICKER.columns, ("usable", "clean", "pass", "decodes", "not numeric", "cut")
-    assert {columns[name]["type_config"]["format"] for name in shares} == {FORMATS["%"][0]}
+    columns = {column.name: column for column in RUN_TABLE.columns}
+    shares = ("usable", "clean", "pass", "decodes", "not numeric", "cut")
+    assert {columns[name].config["type_config"]["format"] for name in shares} == {FORMATS["%"][0]}
     llama = next(entry for entry in entries if figure(entry, "usable_rate") == 0.40625)
-    assert rows[llama.id]["usable"] == 40.6
+    assert columns["usable"].cell(llama) == 40.6
     for entry in entries:
-        seconds, shown = figure(entry, "wall_s_a_sample"), rows[entry.id]["s"]
+        seconds, shown = figure(entry, "wall_s_a_sample"), columns["s / sample"].cell(entry)
         assert number(seconds) == number(shown) and (shown is None or float(f"{shown:.3g}") == shown)

@@ -55,6 +55,17 @@ def rows(app: AppTest) -> pd.DataFrame:
     return frame
 
 
+def test_a_first_visit_shows_the_time_of_each_models_lps_by_family(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRIFTSCOPE_STORE", str(DEMO))
+    app = linked()
+    app.session_state["sql_running"].answer.exception(60)
+    table = rows(app.run())
+    of_run = table[(table["model"] == "demo-qwen:final") & (table["lp"] == "none")]
+    assert of_run["family"].iloc[0] == "gemm" and of_run["percent"].sum() == pytest.approx(100)
+    assert {"none", "exact", "group-v2.1"} <= {*table["lp"]} and query(app, "sql") is None
+    assert len(app.radio(key="sql_open").options) == len(ready_queries())
+
+
 @pytest.mark.parametrize("sql", ["SELECT 1 AS one", f"saved:{ready_queries()[0].key}"])
 def test_a_link_fills_in_and_starts_nothing(folder: Path, sql: str) -> None:
     app = linked(sql=sql)
@@ -128,7 +139,7 @@ def test_a_chart_is_as_its_address_says(folder: Path, address: dict[str, str], e
 def test_queries_are_opened_saved_replaced_and_deleted(folder: Path) -> None:
     files = store_at(folder).home
     app = linked(sql="SELECT 1 AS one", sql_x="one")
-    app.selectbox(key="sql_open").set_value("02-junk-lexicon").run()
+    app.radio(key="sql_open").set_value("02-junk-lexicon").run()
     app.session_state["sql_running"].answer.exception(60)
     app.run()
     assert query(app, "sql") == "saved:02-junk-lexicon" and "junk_text" in rows(app) and not query(app, "sql_x")

@@ -12,6 +12,7 @@ class Matrix {
     this.table = shell.root.querySelector("table");
     this.table.addEventListener("click", (event) => this.onClick(event));
     this.table.addEventListener("keydown", (event) => this.onKey(event));
+    for (const kind of ["focusin", "pointerover"]) this.table.addEventListener(kind, (event) => this.legend(event.target));
   }
 
   update(message) {
@@ -36,14 +37,23 @@ class Matrix {
     top.append(head);
     rest.append(...body);
     this.table.replaceChildren(top, rest);
-    const used = new Set(rows.flatMap(({ cells }) => cells.flatMap((cell) => (cell?.parts ?? []).map(([part]) => part))));
-    const legend = this.shell.root.querySelector(".legend");
-    legend.replaceChildren(...(used.size ? ["Where its time goes: "] : []));
-    for (const part of PARTS.filter((name) => used.has(name))) {
+    this.parts = rows.flatMap(({ cells }) => cells.flatMap((cell) => cell?.parts ?? []));
+    this.cells = new Map(rows.flatMap(({ cells }) => cells.filter(Boolean).map((cell) => [`${cell.place}`, cell.parts])));
+    this.legend(this.table);
+  }
+
+  // What the colours of the time mean, with the figures of the cell that is pointed at or has the keyboard.
+  legend(target) {
+    const used = new Set(this.parts.map(([part]) => part));
+    const parts = this.cells.get(target.closest("[data-place]")?.dataset.place) ?? [];
+    const figures = new Map(parts.map(([part, , figure]) => [part, figure]));
+    const items = PARTS.filter((name) => used.has(name)).map((part) => {
       const item = element("span", "part");
-      item.append(element("i", `p${PARTS.indexOf(part)}`), part === "constraint" ? "the LP" : part);
-      legend.append(item);
-    }
+      const name = part === "constraint" ? "the LP" : part;
+      item.append(element("i", `p${PARTS.indexOf(part)}`), `${name} ${figures.get(part) ?? ""}`.trim());
+      return item;
+    });
+    this.shell.root.querySelector(".legend").replaceChildren(...(items.length ? ["Where its time goes: "] : []), ...items);
   }
 
   head({ words, place, title }, scope) {

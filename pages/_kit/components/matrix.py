@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.errors import one_line
-from engine.figures.words import percent, seconds, shortened, speed
+from engine.figures.words import counted, percent, seconds, shortened, speed
 from pages._kit.components.atom_picks import OnPick, show_pickable
 from pages._kit.components.atom_view import sendable
 from pages._kit.components.once import Component, source
@@ -25,6 +25,9 @@ def matrix(
     for part in parts:
         shares.setdefault(part["run"], []).append((part["part"], part["share"]))
     by_place = {(row["model"], row["lp"]): row for row in rows}
+    counts: dict[str, set[int]] = {}
+    for row in rows:
+        counts.setdefault(row["model"], set()).add(row["conformers"] or 1)
     large = {
         "label": "LPs and models",
         "heads": [
@@ -35,7 +38,9 @@ def matrix(
             {
                 "head": {"words": named(lp), "place": place, "title": f"Side by side: models under {named(lp)}"},
                 "cells": [
-                    _cell(by_place[model, lp], places[model, lp], shares) if (model, lp) in by_place else None
+                    _cell(by_place[model, lp], places[model, lp], shares, len(counts[model]) > 1)
+                    if (model, lp) in by_place
+                    else None
                     for model in models
                 ],
             }
@@ -50,24 +55,24 @@ def named(text: str) -> str:
     return sendable(shortened(one_line(text), MOST_NAME))
 
 
-def _cell(row: Row, place: int, shares: Mapping[str, list[tuple[str, float]]]) -> dict[str, Any]:
+def _cell(row: Row, place: int, shares: Mapping[str, list[tuple[str, float]]], is_counted: bool) -> dict[str, Any]:
+    """``is_counted``: runs of its model differ in conformers per answer, so it says how many."""
     ratio = row["speed"] and 1 / row["speed"]
     faster = f"{speed(ratio)} {row['speed_mark']}" if ratio else ""
-    parts = shares.get(row["run"], [])
-    spent = ", ".join(f"{part} {percent(share)}" for part, share in parts)
-    title = f"Opens its worst molecule. Time: {spent}" if spent else "Opens its worst molecule."
+    pace = "time unknown" if row["seconds"] is None else seconds(row["seconds"])
+    count = f" · {counted(row['conformers'] or 1, 'conformer')}" if is_counted else ""
     usable = "not judged" if row["usable"] is None else f"{percent(row['usable'])} {row['usable_mark']}".strip()
     return {
         "place": place if row["worst"] else None,
-        "title": title if row["worst"] else "It has no samples to look into",
+        "title": "Opens its worst molecule" if row["worst"] else "It has no samples to look into",
         "tone": row["tone"],
-        "seconds": "time unknown" if row["seconds"] is None else seconds(row["seconds"]),
+        "seconds": f"{pace}{count}",
         "faster": faster.strip(),
         "bars": [
             {"words": "usable", "figure": usable, "value": row["usable"], **_ends(row, "usable")},
             {"words": "damaged", "figure": percent(row["damaged"]), "value": row["damaged"], **_ends(row, "damaged")},
         ],
-        "parts": parts,
+        "parts": [(part, share, percent(share)) for part, share in shares.get(row["run"], [])],
     }
 
 

@@ -1,4 +1,4 @@
-"""One table of the store's entries of a kind: tick some, then rename, tag, export, resume or delete them.
+"""The table of a store's entries, and what can be done with those that are ticked: rename, tag, export, resume, delete.
 
 What is ticked is ids in the address (``run=a&run=b``), never places of rows. A deletion asks once and is final. Entries
 that ship with the project are read-only.
@@ -6,9 +6,9 @@ that ship with the project are read-only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 import streamlit as st
 
@@ -18,20 +18,21 @@ from engine.jobs.commands import task_queue
 from engine.models.devices import spare_cores
 from engine.questions.question import Option
 from engine.store.columns import Kind
-from engine.store.entries import Entry, came_at, label_words
+from engine.store.entries import Entry, label_words
 from engine.store.schema import RUN, SAMPLES
 from engine.store.staging import Unfinished, abandon, unfinished_runs
 from engine.store.store import MOST_TAG, MOST_TAGS, Store
 from pages._kit.card import choose
 from pages._kit.choices import complain
+from pages._kit.entry_table import TAGS, EntryColumn, EntryTable
 from pages._kit.errors import error_markdown, escaped, shown_errors
 from pages._kit.managing import tasks
-from pages._kit.rows import picked_rows, show_rows, table_height
 from pages._kit.shown import put_shown
 from pages._kit.words import visible_text
 
 MOST_LABEL, MOST_NOTES, MOST_NAMED = 200, 10_000, 5
 TICK_S = 2.0
+COMPARED = ("control", "test", "log", "beside")  # parameters of the address that name entries
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +40,8 @@ class Managed:
     """What a page says and offers of its kind of entry."""
 
     kind: Kind
-    noun: str
+    table: EntryTable
     parameter: str  # of the address: ids of those that are ticked
-    columns: tuple[str, ...]  # of the table, by their names in the store
     loss: str  # what else goes with an entry that is deleted, and what stays
     buttons: Callable[[Store, Entry], None] = lambda store, entry: None  # of a single entry: export, links
     remove: Callable[[Store, str], object] | None = None
@@ -64,96 +64,150 @@ def show(managed: Managed, store: Store) -> None:
 
 
 def _table(managed: Managed, store: Store) -> None:
+    noun, parameter = managed.table.noun, managed.parameter
     begun = {run.run_id: run for run in unfinished_runs(store.home)[::-1]} if managed.kind is RUN else {}
     store = store.snapshot() if begun else store  # one of them may have ended since the page was drawn
-    entries = {entry.id: entry for entry in sorted(store.listing(managed.kind).entries, key=came_at)[::-1]}
-    if not entries and not begun:
-        st.info(f"The store holds no {managed.noun} yet.", icon=":material/inbox:")
+    entries = _entries(managed, store, begun.values())
+    if not entries:
+        st.info(f"The store holds no {noun} yet.", icon=":material/inbox:")
         return
-    ids = _ticked(managed, _rows(managed, store, entries, begun))
-    if ids:
-        _work(managed, store, entries, begun, ids)
+    by_id = {entry.id: entry for entry in entries}
+    ids = [id_ for id_ in st.query_params.get_all(parameter) if id_ in by_id]
+    state = EntryColumn("state", "state", 120, partial(_state, store, begun))
+    table = replace(managed.table, prefix="own_", columns=(state, *managed.table.columns))
+    table.show(entries, ids, lambda ticked: st.query_params.update({parameter: ticked}))
+    put_shown(**{parameter: ids[0] if len(ids) == 1 else ids})
+    if not ids:
+        st.info(f"Tick {noun}s in the table.", icon=":material/checklist:")
+        return
+    chosen = [by_id[id_] for id_ in ids if id_ not in begun]
+    Ticked(managed, store, chosen, [begun[id_] for id_ in ids if id_ in begun]).show(tags_of(entries))
+
+
+def _state(store: Store, begun: Mapping[str, Unfinished], entry: Entry) -> str:
+    run = begun.get(entry.id)
+    if run is None:
+        return "" if entry.files is store.home else "read-only"
+    of = "?" if run.samples is None else f"{run.samples:,}"
+    return run.state if run.samples_done is None else f"{run.state}: {run.samples_done:,} of {of} samples"
+
+
+def _entries(managed: Managed, store: Store, begun: Iterable[Unfinished]) -> list[Entry]:
+    """Unfinished runs first, with what is known of them so far. When they began is not shown: it is still text."""
+    rows = [(run.run_id, {"origin": "", **run.row, "created_at": None}) for run in begun]
+    finished = managed.table.in_order(store.listing(managed.kind).entries)
+    return [*(Entry(id_, "", store.home, 0, row, {}, {}) for id_, row in rows), *finished]
+
+
+@dataclass(frozen=True, slots=True)
+class Ticked:
+    """What can be done with the entries that are ticked, and with runs that are not finished."""
+
+    managed: Managed
+    store: Store
+    entries: list[Entry]
+    unfinished: list[Unfinished]
+
+    @property
+    def own(self) -> list[Entry]:
+        """Those that may be changed."""
+        return [entry for entry in self.entries if entry.files is self.store.home]
+
+    def show(self, tags: Sequence[str]) -> None:
+        """``tags`` are offered: those that any entry has."""
+        entry = self.entries[0] if len(self.entries) == 1 and not self.unfinished else None
+        for where in {entry.files.where for entry in self.entries if entry not in self.own}:
+            words = f"What ships with the project is in {escaped(where)}: it can be exported, not changed."
+            st.info(words, icon=":material/lock:")
+        with st.container(horizontal=True, vertical_alignment="bottom", key="managed-buttons"):
+            if entry is not None:
+                self.managed.buttons(self.store, entry)
+            judge_button(self.store, self.own)
+            self._resume()
+            self._deletion()
+        if self.own:
+            self._tags(tags)
+        if entry is not None:
+            _details(self.managed, self.store, entry, is_fixed=not self.own)
+
+    def _resume(self) -> None:
+        """After the last saved batch of each."""
+        stopped = [run.run_id for run in self.unfinished if run.can_resume and run.state == "stopped"]
+        ready = [id_ for id_ in stopped if not task_queue().is_at(id_)]
+        if self.unfinished and st.button(
+            "Resume", key="resume-ticked", icon=":material/play_arrow:", disabled=not ready
+        ):
+            for id_ in ready:
+                tasks.submit(f"Resume {id_}", ["run", f"--threads={spare_cores()}", "--resume", id_], about=id_)
+            st.rerun(scope="app")
+
+    def _deletion(self) -> None:
+        """A button that asks once. What a process writes, or is to write, is left alone."""
+        idle = [run.run_id for run in self.unfinished if run.state != "being written"]
+        idle = [id_ for id_ in idle if not task_queue().is_at(id_)]
+        ids = [*(entry.id for entry in self.own), *idle]
+        what = counted(len(ids), self.managed.table.noun)
+        with st.popover("Delete", icon=":material/delete:", disabled=not ids, key="delete-ticked"):
+            named = listed([*ids[:MOST_NAMED], *([f"{len(ids) - MOST_NAMED} more"] if len(ids) > MOST_NAMED else [])])
+            samples = sum(entry.row.get("samples") or 0 for entry in self.own) if self.managed.kind is RUN else 0
+            of = f" ({counted(samples, 'sample')})" if samples else ""
+            st.markdown(f"This deletes **{what}**{of} permanently: {escaped(named)}. {self.managed.loss}")
+            st.button(
+                "Delete permanently",
+                key="remove-ticked",
+                type="primary",
+                disabled=not ids,
+                on_click=lambda: _try(f"Deleted {what}", ":material/delete:", self._delete, ids, idle),
+            )
+
+    def _delete(self, ids: Sequence[str], idle: Sequence[str]) -> None:
+        """``idle``: those of them that are unfinished runs."""
+        for id_ in ids:
+            if id_ in idle:
+                abandon(self.store.home, id_)
+            elif self.managed.remove is not None:
+                self.managed.remove(self.store, id_)
+            else:
+                self.store.remove(id_, self.managed.kind)
+            for name in COMPARED:  # the next one is the control then
+                named = st.query_params.get_all(name)
+                if id_ in named:
+                    st.query_params[name] = [other for other in named if other != id_]
+        st.query_params.pop(self.managed.parameter, None)
+
+    def _tags(self, in_use: Sequence[str]) -> None:
+        with st.container(horizontal=True, vertical_alignment="bottom", key="managed-tags"):
+            tags = st.multiselect(
+                "Tags",
+                in_use,
+                key="tags-of-ticked",
+                accept_new_options=True,
+                format_func=visible_text,
+                width=320,
+                placeholder="choose or type",
+                help=f"At most {MOST_TAGS} of at most {MOST_TAG} characters, to filter by.",
+            )
+            for label, key, change in (("Add tags", "add-tags", (tags, ())), ("Remove tags", "take-tags", ((), tags))):
+                args = ("Saved", ":material/save:", self._annotate, *change)
+                st.button(label, key=key, disabled=not tags, on_click=_try, args=args)
+
+    def _annotate(self, add: Sequence[str], take: Sequence[str]) -> None:
+        for entry in self.own:
+            self.store.annotate(entry.id, self.managed.kind, add=add, take=take)
+
+
+def tags_of(entries: Sequence[Entry]) -> list[str]:
+    return sorted({tag for entry in entries for tag in entry.row.get(TAGS) or ()})
+
+
+def _try(done: str, icon: str, act: Callable[..., None], *args: Sequence[str]) -> None:
+    """A toast says that it is done, or why it cannot be."""
+    try:
+        act(*args)
+    except DriftscopeError as error:
+        st.toast(error_markdown(error), icon=":material/error:")
     else:
-        st.info(f"Tick {managed.noun}s in the table.", icon=":material/checklist:")
-
-
-def _rows(
-    managed: Managed, store: Store, entries: Mapping[str, Entry], begun: Mapping[str, Unfinished]
-) -> dict[str, dict[str, Any]]:
-    """Of the table, by id: unfinished runs first."""
-    rows = {}
-    for id_, run in begun.items():
-        of = "?" if run.samples is None else f"{run.samples:,}"
-        state = run.state + ("" if run.samples_done is None else f": {run.samples_done:,} of {of} samples")
-        rows[id_] = _row(managed, {**run.row, "created_at": None}, id_, state)  # the moment is still text
-    for id_, entry in entries.items():
-        rows[id_] = _row(
-            managed, {**entry.row, "label": label_words(entry)}, id_, "" if entry.files is store.home else "read-only"
-        )
-    return rows
-
-
-def _ticked(managed: Managed, rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Draw the table, and give the ids that the address names: none on arrival."""
-    noun = managed.noun
-    contains = st.text_input(
-        "Contains", key="own_contains", bind="query-params", placeholder="any text of a row", width=280
-    )
-    wanted = (contains or "").casefold().split()
-    shown = [id_ for id_, row in rows.items() if all(word in str(list(row.values())).casefold() for word in wanted)]
-    ids = [id_ for id_ in st.query_params.get_all(managed.parameter) if id_ in rows]
-
-    def pick() -> None:
-        picked = picked_rows(key)
-        if picked is not None:
-            kept = [id_ for id_ in ids if id_ not in shown]  # a filter unticks nothing
-            st.query_params[managed.parameter] = kept + [shown[row] for row in picked if row < len(shown)]
-
-    key = show_rows(f"managed {noun}", shown, ids)
-    config: dict[str, Any] = {column.name: st.column_config.Column(help=column.meaning) for column in managed.kind.main}
-    config["tags"] = st.column_config.ListColumn() if any(row["tags"] for row in rows.values()) else None
-    config["state"] = st.column_config.TextColumn() if any(row["state"] for row in rows.values()) else None
-    st.dataframe(
-        [rows[id_] for id_ in shown],
-        hide_index=True,
-        height=table_height(len(shown), 420),
-        key=key,
-        on_select=pick,
-        selection_mode="multi-row",
-        column_config=config,
-        placeholder="–",
-        alt=f"{noun}s of the store: tick some",
-    )
-    put_shown(**{managed.parameter: ids[0] if len(ids) == 1 else ids})
-    return ids
-
-
-def _work(
-    managed: Managed, store: Store, entries: Mapping[str, Entry], begun: Mapping[str, Unfinished], ids: Sequence[str]
-) -> None:
-    """What can be done with those that are ticked."""
-    chosen = [entries[id_] for id_ in ids if id_ in entries]
-    unfinished = [begun[id_] for id_ in ids if id_ in begun]
-    own = [entry for entry in chosen if entry.files is store.home]
-    for where in {entry.files.where for entry in chosen if entry not in own}:
-        words = f"What ships with the project is in {escaped(where)}: it can be exported, not changed."
-        st.info(words, icon=":material/lock:")
-    with st.container(horizontal=True, vertical_alignment="bottom", key="managed-buttons"):
-        if len(ids) == 1 and chosen:
-            managed.buttons(store, chosen[0])
-        judge_button(store, own)
-        _resume(unfinished)
-        _deletion(managed, store, own, unfinished)
-    if own:
-        _tags(store, managed.kind, own, entries)
-    if len(ids) == 1 and chosen:
-        _details(managed, store, chosen[0], is_fixed=not own)
-
-
-def _row(managed: Managed, row: Mapping[str, Any], id_: str, state: str) -> dict[str, Any]:
-    cells = {name: row.get(name) for name in managed.columns}
-    cells = {name: visible_text(value)[:400] if isinstance(value, str) else value for name, value in cells.items()}
-    return {managed.noun: id_, "state": state, **cells, "tags": [visible_text(tag) for tag in row.get("tags") or ()]}
+        st.toast(done, icon=icon)
 
 
 def judge_button(store: Store, entries: Sequence[Entry]) -> None:
@@ -169,49 +223,6 @@ def judge_button(store: Store, entries: Sequence[Entry]) -> None:
         st.rerun(scope="app")
 
 
-def _resume(runs: Sequence[Unfinished]) -> None:
-    """After the last saved batch of each."""
-    ready = [run for run in runs if run.can_resume and run.state == "stopped" and not task_queue().is_at(run.run_id)]
-    if runs and st.button("Resume", key="resume-ticked", icon=":material/play_arrow:", disabled=not ready):
-        for run in ready:
-            words = ["run", f"--threads={spare_cores()}", "--resume", run.run_id]
-            tasks.submit(f"Resume {run.run_id}", words, about=run.run_id)
-        st.rerun(scope="app")
-
-
-def _deletion(managed: Managed, store: Store, own: Sequence[Entry], runs: Sequence[Unfinished]) -> None:
-    """A button that asks once. What a process writes, or is to write, is left alone."""
-    idle = [run.run_id for run in runs if run.state != "being written" and not task_queue().is_at(run.run_id)]
-    ids = [*(entry.id for entry in own), *idle]
-
-    def delete() -> None:
-        try:
-            for id_ in ids:
-                if id_ in idle:
-                    abandon(store.home, id_)
-                elif managed.remove is not None:
-                    managed.remove(store, id_)
-                else:
-                    store.remove(id_, managed.kind)
-                for name in ("control", "test", "log", "beside"):  # the next one is the control then
-                    named = st.query_params.get_all(name)
-                    if id_ in named:
-                        st.query_params[name] = [other for other in named if other != id_]
-        except DriftscopeError as error:
-            st.toast(error_markdown(error), icon=":material/error:")
-            return
-        st.query_params.pop(managed.parameter, None)
-        st.toast(f"Deleted {counted(len(ids), managed.noun)}", icon=":material/delete:")
-
-    with st.popover("Delete", icon=":material/delete:", disabled=not ids, key="delete-ticked"):
-        named = listed([*ids[:MOST_NAMED], *([f"{len(ids) - MOST_NAMED} more"] if len(ids) > MOST_NAMED else [])])
-        samples = sum(entry.row.get("samples") or 0 for entry in own) if managed.kind is RUN else 0
-        of = f" ({counted(samples, 'sample')})" if samples else ""
-        subject = f"**{counted(len(ids), managed.noun)}**{of} permanently: {escaped(named)}."
-        st.markdown(f"This deletes {subject} {managed.loss}")
-        st.button("Delete permanently", key="remove-ticked", type="primary", disabled=not ids, on_click=delete)
-
-
 def _details(managed: Managed, store: Store, entry: Entry, *, is_fixed: bool) -> None:
     """Its label and notes, and every column that has a value, with what it means."""
     row = entry.row
@@ -222,7 +233,7 @@ def _details(managed: Managed, store: Store, entry: Entry, *, is_fixed: bool) ->
             (row.get("label") or "")[:MOST_LABEL],
             max_chars=MOST_LABEL,
             disabled=is_fixed,
-            help=f"A name for people. The {managed.noun}’s id stays: links and queries use it.",
+            help=f"A name for people. The {managed.table.noun}’s id stays: links and queries use it.",
         )
         notes = st.text_area(
             "Notes", (row.get("notes") or "")[:MOST_NOTES], max_chars=MOST_NOTES, disabled=is_fixed, height=140
@@ -242,32 +253,4 @@ def _details(managed: Managed, store: Store, entry: Entry, *, is_fixed: bool) ->
         "value": [visible_text(number(v) if isinstance(v, float) else str(v))[:MOST_NOTES] for v in values.values()],
         "meaning": [column.meaning for column in values],
     }
-    right.dataframe(facts, hide_index=True, height=420, alt=f"All that is known of the {managed.noun}")
-
-
-def _tags(store: Store, kind: Kind, own: Sequence[Entry], entries: Mapping[str, Entry]) -> None:
-    """Of all that are ticked; offered are those that any entry has."""
-    in_use = sorted({tag for entry in entries.values() for tag in entry.row.get("tags") or ()})
-
-    def change(add: Sequence[str] = (), take: Sequence[str] = ()) -> None:
-        try:
-            for entry in own:
-                store.annotate(entry.id, kind, add=add, take=take)
-        except DriftscopeError as error:
-            st.toast(error_markdown(error), icon=":material/error:")
-        else:
-            st.toast("Saved", icon=":material/save:")
-
-    with st.container(horizontal=True, vertical_alignment="bottom", key="managed-tags"):
-        tags = st.multiselect(
-            "Tags",
-            in_use,
-            key="tags-of-ticked",
-            accept_new_options=True,
-            format_func=visible_text,
-            width=320,
-            placeholder="choose or type",
-            help=f"At most {MOST_TAGS} of at most {MOST_TAG} characters, to filter by.",
-        )
-        for label, word in (("Add tags", "add"), ("Remove tags", "take")):
-            st.button(label, key=f"{word}-tags", disabled=not tags, on_click=change, kwargs={word: tags})
+    right.dataframe(facts, hide_index=True, height=420, alt=f"All that is known of the {managed.table.noun}")

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any
 
 import streamlit as st
@@ -95,52 +94,66 @@ class StartForm:
             label = st.text_input(
                 "Label", key="run_label", bind="query-params", max_chars=MOST_TEXT, placeholder="a name of your own"
             )
-        runs = len(models) * len(lps)
-        if not runs:
-            problem = problem or f"Choose at least one {'model' if not models else 'LP'}."
-        elif runs > self.most_runs:
-            problem = problem or f"Limit: {self.most_runs} runs at once. These are {runs}."
-        if problem := molecules.problem or problem:
+        if problem := molecules.problem or problem or self._problem(models, lps):
             st.info(problem, icon=":material/edit:")
             return
         try:
-            plan_of = partial(Plan, sampling=sampling, generations=each, seed=seed, limit=limit, conformers=conformers)
-            list(map(partial(plan_of, **prompt.read()), lps))  # which checks them
+            plan = replace(plan, sampling=sampling, generations=each, seed=seed, limit=limit, conformers=conformers)
+            for lp in lps:
+                replace(plan, lp=lp, **prompt.read())  # which checks it
         except DriftscopeError as error:
             st.error(error_markdown(error), icon=":material/error:")
             return
-        label, usual = " ".join((label or "").split()), Plan()
-        words = ["run", *words, *more_words, *prompt.words]
-        words += [word for name in models for word in ("--model", name)]
-        words += [word for name in lps for word in ("--lp", name)]
-        words += [*molecules.words, *sampling_words(sampling)]
-        for option, value, default in (  # defaults are left out
-            ("--n", each, usual.generations),
-            ("--conformers", conformers, usual.conformers),
-            ("--seed", seed, usual.seed),
-            ("--batch-size", plan.batch_size, usual.batch_size),
-            ("--backend", plan.backend, usual.backend),
-            ("--max-new-tokens", limit, usual.limit),
-            ("--device", device, "auto"),
-        ):
-            words += [] if value == default else [option, str(value)]
-        words += [f"--label={label}"] if label else []
-        words += molecules.positional
-        of, total = "all molecules of the file", ""
-        if molecules.count is not None:
-            of, total = counted(molecules.count, "molecule"), f": {runs * molecules.count * each:,} samples in all"
-        effect = f"**{counted(runs, 'run')}** of {of}{f' × {each} samples' if each > 1 else ''}{total}."
+        label = " ".join((label or "").split())
+        words = ["run", *words, *more_words, *prompt.words, *repeated("--model", models), *repeated("--lp", lps)]
+        words += [*molecules.words, *plan_words(plan), *([] if device == "auto" else ["--device", device])]
+        words += [*([f"--label={label}"] if label else []), *molecules.positional]
+        count = counted(len(models) * len(lps), self.title)
+        title = f"{count} “{label}”" if label else f"{count} of {', '.join(models)}"
+        self._start(words, title, molecules, effect_words(len(models) * len(lps), molecules.count, each))
+
+    def _problem(self, models: Sequence[str], lps: Sequence[str]) -> str:
+        runs = len(models) * len(lps)
+        if not runs:
+            return f"Choose at least one {'LP' if models else 'model'}."
+        return f"Limit: {self.most_runs} runs at once. These are {runs}." if runs > self.most_runs else ""
+
+    def _start(self, words: list[str], title: str, molecules: Molecules, effect: str) -> None:
+        """The button with what it does, and the same command for a terminal."""
         with st.container(horizontal=True, vertical_alignment="center", key="start"):
             is_pressed = st.button(self.button, type="primary", icon=":material/play_arrow:", key=self.key)
             st.markdown(effect, width="stretch")
         st.caption("The same from a terminal:")
         files = ["--smiles-file", *(name for name, _ in molecules.inputs)] if molecules.inputs else []
         st.code(shlex.join([".venv/bin/python", "-m", "engine", *words, *files]), language=None, wrap_lines=True)
-        if is_pressed:
-            command = [words[0], f"--threads={spare_cores()}", *words[1:], *files[:1]]
-            title = f"{counted(runs, self.title)} of {', '.join(models)}"
-            if tasks.submit(f"{counted(runs, self.title)} “{label}”" if label else title, command, molecules.inputs):
-                st.rerun()
+        command = [words[0], f"--threads={spare_cores()}", *words[1:], *files[:1]]
+        if is_pressed and tasks.submit(title, command, molecules.inputs):
+            st.rerun()
+
+
+def effect_words(runs: int, molecules: int | None, each: int) -> str:
+    """``**2 runs** of 64 molecules × 2 samples: 256 samples in all.``; None: all of a file."""
+    of, total = "all molecules of the file", ""
+    if molecules is not None:
+        of, total = counted(molecules, "molecule"), f": {runs * molecules * each:,} samples in all"
+    return f"**{counted(runs, 'run')}** of {of}{f' × {each} samples' if each > 1 else ''}{total}."
+
+
+PLAN_OPTIONS = {
+    "--n": "generations", "--conformers": "conformers", "--seed": "seed", "--batch-size": "batch_size",
+    "--backend": "backend", "--max-new-tokens": "limit",
+}  # fmt: skip
+
+
+def plan_words(plan: Plan) -> list[str]:
+    """Options of the command; what is usual is left out."""
+    values = {option: getattr(plan, name) for option, name in PLAN_OPTIONS.items()}
+    changed = {option: value for option, value in values.items() if value != getattr(Plan(), PLAN_OPTIONS[option])}
+    return [*sampling_words(plan.sampling), *(word for item in changed.items() for word in map(str, item))]
+
+
+def repeated(option: str, values: Sequence[str]) -> list[str]:
+    return [word for value in values for word in (option, value)]
 
 
 def _choices(

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
-from engine.comparing.paired import Compared, PairedRuns, compare_entries, samples_of
+from engine.comparing import paired
+from engine.comparing.paired import Compared, PairedRuns, compare_entries, read_ahead, samples_of
 from engine.figures.statistics import LEAST_MOLECULES
+from engine.store.memo import Memo
 from engine.store.schema import SAMPLES
 from engine.store.store import Store
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
@@ -30,6 +33,27 @@ def run(store: Store, run_id: str, smiles: tuple[str, ...] = MANY, **columns: li
 
 def measure(store: Store, name: str) -> Compared:
     return compare_runs(store, "control", "test").measure(name)
+
+
+def test_several_runs_are_read_in_one_query_and_are_as_each_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = [DEMO_STORE.entry(demo_run("qwen", lp)) for lp in ("none", "exact", "group-v2.1")]
+    alone = [paired._read(DEMO_STORE, [entry])[0] for entry in entries]
+    asked: list[str] = []
+    monkeypatch.setattr(paired, "_samples", Memo(8))
+    table = Store.table
+
+    def counted(store: Store, sql: str, *args: Any, **more: Any) -> Any:
+        asked.append(sql)
+        return table(store, sql, *args, **more)
+
+    monkeypatch.setattr(Store, "table", counted)
+    read_ahead(DEMO_STORE, entries)
+    together = [samples_of(DEMO_STORE, entry) for entry in entries]
+    assert asked == [paired._SAMPLES]
+    for first, second in zip(alone, together, strict=True):
+        assert (first.run_id, len(first), first.smiles.to_pylist()) == (second.run_id, 64, second.smiles.to_pylist())
+        for name, column in (first.columns | first.weights).items():
+            np.testing.assert_array_equal(column, (second.columns | second.weights)[name])
 
 
 # --- what is paired ---------------------------------------------------------------------------------------------------

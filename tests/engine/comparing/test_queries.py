@@ -147,7 +147,7 @@ def test_every_example_is_a_question_that_the_demo_answers(console: Console) -> 
     ]
     names = {"control": runs[0], "tests": tuple(runs[1:3]), "runs": tuple(runs[:3])}
     examples = [query for query in queries.ready_queries() if not query.reproduces]
-    assert len(examples) == 10
+    assert len(examples) == 11
     for example in examples:
         assert example.title.endswith("?") and console.query(example.sql, names).table.num_rows > 1, example.key
 

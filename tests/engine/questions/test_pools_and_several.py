@@ -10,6 +10,7 @@ import pytest
 from engine.questions import ask
 from engine.questions.question import NeedsTexts
 from engine.store.store import Store
+from pages._kit.components.matrix import _cell
 from tests.cli import run, run_json
 from tests.engine.chem.pickles import conformers
 from tests.engine.chem.test_pools import sdf
@@ -88,6 +89,14 @@ def test_answers_of_another_number_of_conformers_are_not_compared_unmarked(home:
     words = "Conformers per answer differ: 1 (none) and 3 (exact)."
     assert words in ask(store, key, ["one", "three"]).answer
     assert "Conformers per answer" not in ask(store, key, ["three"]).answer
+
+
+def test_a_cell_of_the_matrix_says_how_many_conformers_where_runs_of_its_model_differ(home: tuple[Store, str]) -> None:
+    rows = ask(home[0], "compare_matrix", ["one", "three"]).tables["main"].to_pylist()
+    assert [(row["lp"], row["conformers"]) for row in rows] == [("none", 1), ("exact", 3)]
+    of_cells = [[_cell(row, 0, {}, is_counted)["seconds"] for row in rows] for is_counted in (True, False)]
+    assert [words.rpartition(" · ")[2] for words in of_cells[0]] == ["1 conformer", "3 conformers"]
+    assert not any("conformer" in words for words in of_cells[1])
 
 
 def test_figures_of_conformers_are_shown_where_an_answer_has_several(home: tuple[Store, str]) -> None:
