@@ -7,6 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Locator, expect
 
+from engine.inspection.atoms import lost_tokens
 from engine.inspection.sample import inspect_sample
 from tests.engine.inspection.made import DEMO_STORE
 from tests.pages.browser import Browser, Server, Visit, expect_harmless, shape, shape_words, visit
@@ -39,6 +40,9 @@ def test_the_token_that_lost_an_atom_has_a_mark_and_says_how(browser: Browser, d
         marked = row_of(seen, 7).locator(".step.lost")
         expect(marked).to_have_count(1)
         expect(row_of(seen, 7).locator(".say")).to_contain_text("Lost at the third token of x, 5: atom 1")
+        lost = lost_tokens(inspect_sample(DEMO_STORE, EXACT, 6))
+        assert lost
+        expect(seen.page.locator(".atoms .text .lost")).to_have_count(len(lost))
         marked.hover()
         expect(seen.page.locator(".atoms .tip")).to_contain_text("Lost at the third token of x, 5: atom 1")
         expect_harmless(seen)
