@@ -14,8 +14,9 @@ from __future__ import annotations
 from functools import cache
 from importlib.metadata import entry_points
 
+_all_points = cache(entry_points)  # all packages are looked through once, which takes some milliseconds
 
-@cache
+
 def modules_of(group: str) -> dict[str, str]:
     """Names of modules by the names of their entry points; nothing is imported."""
-    return {point.name: point.module for point in entry_points(group=group)}
+    return {point.name: point.module for point in _all_points().select(group=group)}
