@@ -97,6 +97,21 @@ def test_logs_stand_by_their_garbage_the_worst_first(store: Store, tmp_path: Pat
     assert first["share"] == 0.3
 
 
+def test_a_log_is_read_by_one_query(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether its values are whole was a query of its own."""
+    logs = [added(store, tmp_path, garbled(), name) for name in ("one", "two")]
+    asked: list[str] = []
+    table = Store.table
+
+    def counted(store: Store, sql: str, *args: Any, **more: Any) -> Any:
+        asked.append(sql)
+        return table(store, sql, *args, **more)
+
+    monkeypatch.setattr(Store, "table", counted)
+    assert ask(store, "logits_models", [log.id for log in logs]).tables["main"].num_rows == 2
+    assert len(asked) == 2
+
+
 def test_parity_by_entry_position_and_checkpoint(store: Store, tmp_path: Path) -> None:
     rows = clean(30, 8)
     other = rows.copy()
