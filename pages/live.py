@@ -13,7 +13,7 @@ from engine.records import Molecule
 from engine.text.examples import examples_of
 from pages._kit.errors import error_markdown, shown_errors
 from pages._kit.frame import page
-from pages._kit.generation_inputs import bins_input, examples_input, quick_inputs, sampling_input, show_problems
+from pages._kit.generation_inputs import bins_input, examples_input, quick_inputs, sampling_input
 from pages._kit.sections import fold, is_unfolded, put_unfolded
 from pages._kit.shown import put_shown
 from pages._live import lanes as live_lanes
@@ -42,7 +42,7 @@ def inputs(wrong: DeltaGenerator) -> tuple[Molecule, ...]:
     with folded:
         left, right = st.columns([3, 2], gap="large")
         with left:
-            molecules, problems = molecule_inputs(wrong)
+            molecules = molecule_inputs(wrong)
             model, numbers = st.columns((3, 4))
             with model:
                 entry = model_input(wrong)
@@ -58,10 +58,6 @@ def inputs(wrong: DeltaGenerator) -> tuple[Molecule, ...]:
             examples = examples_input()
     put_shown(molecules=[molecule.smiles for molecule in molecules], lps=[lp for lp, *_ in chosen])
     lanes: list[RunPlan] = []
-    with wrong:
-        show_problems(problems)
-        if not molecules and not problems:  # next to an error a hint would be one thing too many
-            st.info("Type a SMILES, or choose a named molecule.", icon=":material/edit:")
     if entry is not None:
         session.warm(entry, device)
     if molecules and entry is not None and chosen:

@@ -21,7 +21,7 @@ from engine.models.registry import ModelEntry, load_registry
 from engine.records import DESCRIPTORS, Descriptors, Molecule
 from pages._kit.choices import complain, one_of
 from pages._kit.errors import error_markdown, escaped
-from pages._kit.generation_inputs import FIRST_MODEL, read_smiles
+from pages._kit.generation_inputs import FIRST_MODEL, read_smiles, show_problems
 from pages._live.add_checkpoint import add_button, newly_added
 
 MOST_LANES, MOST_SHOWN = 4, 60
@@ -57,14 +57,16 @@ def folded_words() -> str:
     molecules, _ = read_lines(_chosen("smiles", FIRST_MOLECULE))
     one = len(molecules) == 1
     molecule = shortened(molecules[0].smiles, MOST_SHOWN) if one else counted(len(molecules), "molecule")
-    lps = [_chosen(f"lp{number}", usual) for number, usual in enumerate(FIRST_LANES, start=1)]
+    lps = [_chosen(f"lp{number}", usual, lp_choices()) for number, usual in enumerate(FIRST_LANES, start=1)]
     lanes = ", ".join(lp for lp in lps if lp != NO_LANE)
-    return f"**{escaped(molecule)}** · {escaped(_chosen('model', _first_model()))} · {escaped(lanes)}"
+    model = _chosen("model", _first_model(), [entry.name for entry in load_registry().entries])
+    return f"**{escaped(molecule)}** · {escaped(model)} · {escaped(lanes)}"
 
 
-def _chosen(key: str, usual: str) -> str:
+def _chosen(key: str, usual: str, options: Sequence[str] = ()) -> str:
     """By its widget, by the address where that was not drawn yet."""
-    return str(st.session_state.get(key, st.query_params.get(key, usual)))
+    chosen = str(st.session_state.get(key, st.query_params.get(key, usual)))
+    return usual if options and chosen not in (NO_LANE, *options) else chosen
 
 
 def _first_model() -> str:
@@ -72,8 +74,8 @@ def _first_model() -> str:
     return FIRST_MODEL if FIRST_MODEL in names else names[0]
 
 
-def molecule_inputs(wrong: DeltaGenerator) -> tuple[tuple[Molecule, ...], list[str]]:
-    """The molecules, and the errors of unreadable lines, as Markdown; ``wrong``: where a button mends one of these."""
+def molecule_inputs(wrong: DeltaGenerator) -> tuple[Molecule, ...]:
+    """``wrong`` is where unreadable lines are named, and a button that mends one."""
     left, right = st.columns([2, 3])
     left.selectbox(
         "A named molecule",
@@ -94,10 +96,14 @@ def molecule_inputs(wrong: DeltaGenerator) -> tuple[tuple[Molecule, ...], list[s
         help=f"One per line, up to {MOST_MOLECULES}, or pasted mol blocks. Leave the field to see the drawing; "
         "Ctrl+Enter generates at once.",
     )
-    name = _name_in(text or "")
-    if name:
-        wrong.button(f"Use the SMILES of {name}", key="use-named", on_click=_replace_name, args=(name,))
-    return read_lines(text or "")
+    molecules, problems = read_lines(text or "")
+    with wrong:
+        show_problems(problems)
+        if name := _name_in(text or ""):
+            st.button(f"Use the SMILES of {name}", key="use-named", on_click=_replace_name, args=(name,))
+        if not molecules and not problems:  # next to an error a hint would be one thing too many
+            st.info("Type a SMILES, or choose a named molecule.", icon=":material/edit:")
+    return molecules
 
 
 def _name_in(text: str) -> str:

@@ -73,7 +73,7 @@ def test_the_stored_lanes_say_their_time_and_stand_above_the_folded_form(live: L
     ("query", "label"),
     [
         ({"smiles": "CCO\nCC=O\nC", "lp2": "—"}, "**3 molecules** · small:random · none, exact"),
-        ({"smiles": "C" * 90}, f"**{'C' * 59}…** · small:random · none, group-v2.1, exact"),
+        ({"smiles": "C" * 90, "lp2": "gone"}, f"**{'C' * 59}…** · small:random · none, group-v2.1, exact"),
     ],
 )
 def test_the_folded_form_names_what_generate_will_do(live: Live, query: dict[str, str], label: str) -> None:
