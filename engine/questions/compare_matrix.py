@@ -51,7 +51,6 @@ COLUMNS = {
     "speed_high": Column("to", "×"),
     "speed_mark": Column("worth", help="What the difference of time is worth"),
     "over_first": Column("over the first model", help="The same LP's time per sample, next to the first model's"),
-    "conformers": Column("conformers", help="Per answer"),
     "usable": Column("usable", "%", "Of judged answers"),
     "usable_low": Column("from", "%", "95 % interval (Wilson's)"),
     "usable_high": Column("to", "%"),
@@ -59,7 +58,7 @@ COLUMNS = {
     "damaged": Column("damaged", "%", "Of blocks: neither exact nor unverified"),
     "worst": Column("worst molecule", page="drift"),
     "trace": Column("its trace", page="profiles", help="A profiler's, of this run"),
-    **dict.fromkeys(("run", "tone", "damaged_low", "damaged_high", "step"), Column(is_hidden=True)),
+    **dict.fromkeys(("run", "tone", "damaged_low", "damaged_high", "step", "conformers"), Column(is_hidden=True)),
     "at": Column("step"),
 }
 CHARTS = (Chart("matrix", "model", "lp"), Chart("lines", "at", "value", "steps", colour="line", split="figure"))
