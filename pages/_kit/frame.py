@@ -38,7 +38,8 @@ def page(title: str, lead: str) -> None:
     st.html(_CSS)
     # A dialog is outside of the element to which Streamlit gives the theme's colour scheme.
     scheme = "dark" if palette() is DARK else "light"
-    st.html(f"<style>[data-testid='stDialog'] {{ color-scheme: {scheme}; }}</style>")
+    ground = f":root {{ --ground: {palette().background}; }}"
+    st.html(f"<style>{ground} [data-testid='stDialog'] {{ color-scheme: {scheme}; }}</style>")
     limit_steps()
     st.logo(_LOGO, icon_image=FAVICON, size="large")
     st.title(title, anchor=False)

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -167,7 +168,12 @@ def test_an_entry_of_a_whole_id_is_read_alone(tmp_path: Path, monkeypatch: pytes
     listed = store.listing().get("r2", RUN)
     sheets = list[str]()
     read = Files.read_object
-    monkeypatch.setattr(Files, "read_object", lambda files, name: [sheets.append(name), read(files, name)][1])
+
+    def noted(files: Files, name: str) -> Any:
+        sheets.append(name)
+        return read(files, name)
+
+    monkeypatch.setattr(Files, "read_object", noted)
     assert store.entry("r2") == listed and sheets == ["runs/run_id=r2/run.json"]
     assert store.entry("label 2") == listed and len(sheets) == 5  # by its label: all are read
 
