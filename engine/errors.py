@@ -91,7 +91,9 @@ class EnrichedError(DriftscopeError):
     """Enriched text that a reader refuses. ``block`` counts blocks from 0; None outside any block."""
 
     def __init__(self, reason: str, *, block: int | None = None, position: int | None = None, text: str = "") -> None:
-        self.reason, self.block, self.position = one_line(reason), block, position
+        self.reason = one_line(reason)
+        self.block = block
+        self.position = position
         where = ("" if block is None else f", block {block}") + (
             "" if position is None else f", at position {position}"
         )

@@ -312,7 +312,8 @@ def _teller(add: Callable[..., Any]) -> Callable[..., Answer]:
 
 def _serve() -> None:
     set_up, given, limits = _pipe.recv()
-    work, timer = set_up(*given), signal.ITIMER_PROF if limits.is_cpu else signal.ITIMER_REAL
+    work = set_up(*given)
+    timer = signal.ITIMER_PROF if limits.is_cpu else signal.ITIMER_REAL
     hold(limits)
     while True:
         arguments = _pipe.recv()

@@ -71,7 +71,9 @@ EMBEDDER = Sandbox(_embedder)
 
 def embed(content: bytes, count: int, seed: int, mmff: bool, max_seconds: float) -> Answer:
     """Whether time ran out; and positions [conformers, atoms of the text, 3]."""
-    mol, deadline, positions = Chem.Mol(content), time.monotonic() + max_seconds, b""
+    mol = Chem.Mol(content)
+    deadline = time.monotonic() + max_seconds
+    positions = b""
     with captured_log():
         full = Chem.AddHs(mol)  # RDKit appends hydrogens, so the first atoms stay those of the text
         for embedded in _embeddings(full, count, seed, deadline, max_seconds):

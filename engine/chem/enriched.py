@@ -333,7 +333,9 @@ def split_as_group(answer: str, form: NumberFormat = FIXED4) -> tuple[str, list[
     """The SMILES and the contents of the blocks that the decoder finds in an answer without its tags; of bins in
     decimals."""
     answer = as_decimals(answer, form, "group")
-    smiles, contents, position = "", list[str](), 0
+    smiles = ""
+    contents = list[str]()
+    position = 0
     while position < len(answer):
         match = _PIECE.match(answer, position)
         if match is None:

@@ -153,7 +153,9 @@ class GeometryChecks:
     """
 
     def __init__(self, mol: Chem.Mol, settings: SettingsName = "mol_fast", *, energy: bool = False) -> None:
-        self.left_out, self.energy, self.mol = LEFT_OUT[settings], energy, Chem.Mol(mol)
+        self.left_out = LEFT_OUT[settings]
+        self.energy = energy
+        self.mol = Chem.Mol(mol)
         self.mol.RemoveAllConformers()
         self.of_graph = failures_of_graph(self.mol)
         self.bounds = pair_bounds(self.mol)

@@ -299,7 +299,8 @@ def _ratio_of(goal: StereoGoal, atom: int, positions: Array) -> _Ratio | None:
         if place in (1, 2):
             return None
         first, begin, end, last = points
-        bond, middle = end - begin, begin if place == 0 else end
+        bond = end - begin
+        middle = begin if place == 0 else end
         fixed = np.cross((last - end) if place == 0 else (first - begin), bond)
         gradient = goal.sign * np.cross(bond, unit_vectors(fixed[None])[0])
         x, y, z = bond

@@ -117,7 +117,9 @@ def _usable(
     limit: int | None = None,
     progress: Callable[[int], object] = lambda done: None,
 ) -> tuple[MoleculeList, list[Skipped]]:
-    molecules, skipped, is_useless = MoleculeList(parse), list[Skipped](), False
+    molecules = MoleculeList(parse)
+    skipped = list[Skipped]()
+    is_useless = False
     for line, cell in rows:
         try:
             molecules.append(_smiles_in(cell))
@@ -172,7 +174,9 @@ def _lines(path: Path) -> Rows:
 
 def table_rows(path: Path, column: str | None) -> Rows:
     csv.field_size_limit(forms.MOST_LINE_CHARACTERS)  # a cell may hold a picture
-    delimiter, index, line = _delimiter(forms.first_line(path)), None, 1
+    delimiter = _delimiter(forms.first_line(path))
+    index = None
+    line = 1
     with closing(forms.text_lines(path)) as lines:
         rows = csv.reader((f"{line}\n" for _, line in lines), delimiter=delimiter, strict=True)
         try:

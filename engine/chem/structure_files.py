@@ -95,7 +95,9 @@ def sdf_records(path: Path, *, is_strict: bool = True) -> Iterator[list[str]]:
     for _, line in text_lines(path, is_strict=is_strict):
         if line.startswith("$$$$"):
             yield record
-            record, size, number = [], 0, number + 1
+            record = []
+            size = 0
+            number = number + 1
             continue
         record.append(line)
         size += len(line) + 1

@@ -341,7 +341,8 @@ def import_files(
         raise DriftscopeError("--strain is part of the verdict", "Leave --no-verdict out")
     numbers, store = form_of(bins), io.opened()
     of_texts = {"tokenizer": tokenizer, "bins": numbers if isinstance(numbers, BinFormat) else None}
-    of_conformers = {"settings": None if no_verdict else WITH_STRAIN if strain else PLAIN}
+    settings = WITH_STRAIN if strain else PLAIN
+    of_conformers = {"settings": None if no_verdict else settings}
 
     def read(path: Path, seen: cli.Say) -> list[str]:
         is_pool = path.is_dir() or "pool" in file_form(path, "run").becomes

@@ -327,7 +327,8 @@ class Cluster:
 
     def submitted(self, tasks: Iterable[TaskRun]) -> list[TaskRun]:
         """All are submitted before any is waited for."""
-        logs, submitted = Path(self.logs).absolute() if self.logs else None, []
+        logs = Path(self.logs).absolute() if self.logs else None
+        submitted = []
         for task in tasks:
             task.submit(logs)
             submitted.append(task)

@@ -38,6 +38,7 @@ from engine.text.blocks import READ_FORMAT
 from engine.user_files import read_text
 
 if TYPE_CHECKING:
+    from engine.chem.strain import StrainMethod
     from engine.store.store import Store
 
 app = cli.new_app()
@@ -77,7 +78,9 @@ class Asking(TyperCommand):
             like = next(param for param in self.params if param.name == "store")
             for option in question.OPTIONS:
                 param: Any = copy(like)
-                param.name, param.opts, param.metavar = option.name, [f"--{option.name.replace('_', '-')}"], "VALUE"
+                param.name = option.name
+                param.opts = [f"--{option.name.replace('_', '-')}"]
+                param.metavar = "VALUE"
                 param.help, param.expose_value = option.help or option.label, False
                 param.callback = lambda ctx, param, value: ctx.meta.update({param.name: value})
                 self.params.append(param)
@@ -347,7 +350,10 @@ def judge(
     cli.only_with("--text", text is not None, smiles=smiles, bins=bins)
     pool = None if run_id is None else _pool_of(run_id)
     cli.only_with("a file of conformers", pool, out=out)
-    by = JudgeSettings(settings, energy, "gfn2-xtb" if xtb else "force-field" if strain else None)
+    strain_by: StrainMethod | None = "force-field" if strain else None
+    if xtb:
+        strain_by = "gfn2-xtb"
+    by = JudgeSettings(settings, energy, strain_by)
     if text is not None:
         form = READ_FORMAT if bins is None else form_of(bins)
         document = judge_text(cli.given_text(text), smiles or "", by, form, limit_s=limit or LIMIT_S)

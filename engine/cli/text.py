@@ -70,7 +70,9 @@ def template(
     from engine.text.template import build_template
     from engine.text.tokenizers import load_tokenizer
 
-    molecule, by, form = parse_smiles(smiles), load_tokenizer(tokenizer), form_of(bins)
+    molecule = parse_smiles(smiles)
+    by = load_tokenizer(tokenizer)
+    form = form_of(bins)
     placeholder = placeholder_for(placeholder, form)
     made = build_template(skeleton_of(molecule, form=form), by, placeholder, tags=tags, form=form)
     rows = [
@@ -140,7 +142,8 @@ def junk(
     by = lp_of_text(split_cleanup(lp)[0]).name  # also ``unknown``, for a text of an unnamed LP
     generated = cli.given_text(text, file)
     form = READ_FORMAT if bins is None else form_of(bins)
-    blocks, other = find_blocks(generated, form), None if bins else other_form(generated)
+    blocks = find_blocks(generated, form)
+    other = None if bins else other_form(generated)
     document: dict[str, Any] = {"format": other or "enriched", "blocks": len(blocks)}
     if other is not None:  # its blocks are listed and not judged
         document |= dict.fromkeys(("bad_blocks", "letters", "nonnumeric")) | {"kinds": {}}

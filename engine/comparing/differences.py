@@ -85,7 +85,8 @@ def mark_of(measure: Measure, ratio: float | None, compared: Compared) -> str:
     if compared.within_noise:
         return "same" if difference.low == difference.high else "noise"
     if ratio is not None and compared.ratio is not None:
-        doubt, over_pairs = TIME_DOUBT if measure.is_time else 0.0, compared.ratio.value
+        doubt = TIME_DOUBT if measure.is_time else 0.0
+        over_pairs = compared.ratio.value
         is_small = bool(doubt) and min(abs(over_pairs - 1), abs(ratio - 1)) <= doubt
         if is_small or (ratio - 1) * (over_pairs - 1) < 0:  # or the runs as wholes point the other way
             return "doubtful"

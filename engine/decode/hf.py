@@ -82,8 +82,8 @@ class HfBackend:
         waiting = [Work(request) for request in sorted(requests, key=lambda request: -request.limit)]
         while waiting:
             is_late = time.monotonic() >= deadline
-            reason: StopReason | None = "cancelled" if cancelled() else "time" if is_late else None
-            if reason is not None:
+            reason: StopReason = "cancelled" if cancelled() else "time"
+            if is_late or reason == "cancelled":
                 yield from [row.stop(reason) for row in waiting]
                 return
             size = counters.batch_size

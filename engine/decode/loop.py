@@ -97,8 +97,8 @@ class Loop:
         deadline = None if self.options.time_limit_s is None else time.monotonic() + self.options.time_limit_s
         while self.queue or self.batch is not None:
             is_late = deadline is not None and time.monotonic() >= deadline
-            reason: StopReason | None = "cancelled" if self.cancelled() else "time" if is_late else None
-            if reason is not None:
+            reason: StopReason = "cancelled" if self.cancelled() else "time"
+            if is_late or reason == "cancelled":
                 yield from [work.stop(reason) for work in (*self._active(), *self.queue)]
                 return
             began = time.perf_counter()

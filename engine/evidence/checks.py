@@ -71,7 +71,11 @@ def over_molecules(measured: float, parts: Sequence[float], wholes: Sequence[flo
     """The bootstrap interval of a figure that is a sum over a sum, of one part and one whole for each molecule."""
     draw = Bootstrap(len(parts))
     found = (draw.share if unit.startswith("%") else draw.ratio)(np.asarray(parts, float), np.asarray(wholes, float))
-    scale = 100.0 if unit.startswith("%") else measured / found.value if found else 1.0
+    scale = 1.0
+    if unit.startswith("%"):
+        scale = 100.0
+    elif found:
+        scale = measured / found.value
     return found and found.mapped(lambda value: scale * value)
 
 
@@ -127,7 +131,9 @@ def tokens(claim: Claim, rows: Rows) -> Finding:
         measured, label = tokenizer.vocab_size, "Vocabulary size"
     elif quantity == "angle_tokens":  # that a position LP blocks; the reports round to hundreds, so a twentieth is free
         pieces = (raw for id_, raw in tokenizer.pieces.items() if id_ not in tokenizer.added)
-        measured, label, slack = sum(b"<" in raw or b">" in raw for raw in pieces), "Tokens with < or >", 0.05
+        measured = sum(b"<" in raw or b">" in raw for raw in pieces)
+        label = "Tokens with < or >"
+        slack = 0.05
     else:
         measured, label = len(tokenizer.encode(text)), f"{text}: tokens"
     least, most = (end or 0.0 for end in claim.ends)
@@ -182,7 +188,9 @@ def references(claim: Claim, rows: Rows) -> Finding:
     check, smiles = claim.check, [row["smiles"] for row in rows(MOLECULES)]
     if not smiles:
         return no_rows(MOLECULES)
-    figures, phrases, intervals = [], [], {}
+    figures = []
+    phrases = []
+    intervals = {}
     for writer, form in {"with trailing zeros dropped": SHORTEST4, "with four decimals always": FIXED4}.items():
         texts = tuple(text for molecule in smiles for text in reference_texts(molecule, form))
         summary = summary_of(texts, check["tokenizer"], check["placeholder"])

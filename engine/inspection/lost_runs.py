@@ -63,7 +63,8 @@ def lost_run(
     entry = store.entry(run_id)
     if why_not := why_not_searched(store, entry):
         raise why_not
-    samples, first = entry.parts[SAMPLES.name].rows, 0 if again else searched_of(entry)
+    samples = entry.parts[SAMPLES.name].rows
+    first = 0 if again else searched_of(entry)
     is_own, table = entry.files is store.home, LOST.schema.empty_table()
     if first:
         table = entry.read(LOST.name).cast(LOST.schema)

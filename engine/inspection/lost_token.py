@@ -122,7 +122,9 @@ class LostBlock:
         else:
             ordinal = ORDINALS[self.place - 1] if self.place <= len(ORDINALS) else f"{self.place}th"
             where = f"lost at the {ordinal} {unit} of {self.axis}, `{self.piece}`"
-        how = "" if self.is_alone else "as written, " if self.is_before else "by several checks together; as written, "
+        how = "as written, " if self.is_before else "by several checks together; as written, "
+        if self.is_alone:
+            how = ""
         rest = "" if self.is_certain or self.is_before else ". Not certain: the place may have been lost before"
         return f"{where}: {how}{self.why}{rest}"
 
@@ -424,7 +426,8 @@ def _first_without(
 ) -> tuple[int, bool]:
     """The first state that is proved to have no right place, -1 for before all of them; and whether the one before it
     was shown to have one. What a token leaves is part of what was left before, so proofs are found by halving."""
-    unit, grid = 10.0**-form.most_decimals, values_of(form)[1] if isinstance(form, BinFormat) else None
+    unit = 10.0**-form.most_decimals
+    grid = values_of(form)[1] if isinstance(form, BinFormat) else None
 
     def left(index: int) -> Left:
         state = states[index] if index >= 0 else _State(0, "", "", False, form)

@@ -198,7 +198,9 @@ def estimates_of(
     """By block, for rows with a continuation: what is lost from it to the text as written."""
     estimates = {}
     for row in (row for row in blocks if row["continued_text"]):
-        written, continued, atom = row["text"] or "", row["continued_text"], row["atom"]
+        written = row["text"] or ""
+        continued = row["continued_text"]
+        atom = row["atom"]
         before = molecule.descriptors[atom] if atom is not None and 0 <= atom < molecule.atoms else "[C]"
         has_prefix = continued.startswith(written)
         estimates[row["block"]] = BlockEstimate(

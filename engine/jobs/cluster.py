@@ -157,7 +157,9 @@ class TaskRun(RunState):
     def submit(self, logs: Path | None = None) -> None:
         """Hands out the groups that are left. Where there are none, the last writer could not publish the run."""
         self.logs = logs or self.logs
-        cluster, device, left = self.cluster, self.plan.model.device, self.left()
+        cluster = self.cluster
+        device = self.plan.model.device
+        left = self.left()
         count, threads = cluster.tasks or 1, cluster.threads
         if cluster.kind == "local" and not threads:
             threads = max(1, usable_cores() // count)

@@ -69,7 +69,10 @@ class Task:
     job: Job[None]
 
     def __init__(self, number: int, title: str, words: Sequence[str], folder: Path, about: str) -> None:
-        self.number, self.title, self.words, self.about = number, title, tuple(words), about
+        self.number = number
+        self.title = title
+        self.words = tuple(words)
+        self.about = about
         self.folder = folder
         self.inputs: list[Path] = []
         self.process: subprocess.Popen[bytes] | None = None

@@ -122,7 +122,9 @@ class LaneWatch:
         if text is None or self.reader is None:
             return None
         with self._lock:
-            ids, forced, answer = list(text.ids), list(text.forced), text.answer
+            ids = list(text.ids)
+            forced = list(text.forced)
+            answer = text.answer
             reached = len(ids), len(text.thrown), id(answer)
         if not ids:
             return None

@@ -63,7 +63,9 @@ class RunPlan:
     @property
     def judge_settings(self) -> JudgeSettings | None:
         """None where molecules are not judged."""
-        return WITH_STRAIN if self.strain else PLAIN if self.judge else None
+        if self.strain:
+            return WITH_STRAIN
+        return PLAIN if self.judge else None
 
     @property
     def molecules_a_group(self) -> int:

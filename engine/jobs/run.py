@@ -339,7 +339,9 @@ class GroupWork:
             for sample in generation.in_order()
         ]
         verdicts = self._verdicts()
-        stored, blocks, steps = list[sample_rows.Row](), list[sample_rows.Row](), list[sample_rows.Row]()
+        stored = list[sample_rows.Row]()
+        blocks = list[sample_rows.Row]()
+        steps = list[sample_rows.Row]()
         thrown: list[tuple[Any, ...]] = []
         for sample in self.judged:
             self.go_on()
@@ -447,7 +449,9 @@ def _device_name(loaded: LoadedModel) -> str:
 
 def _first_row(run_id: str, loaded: LoadedModel, molecules: int, listed: int, plan: RunPlan) -> dict[str, Any]:
     """The run's row before the first sample of so many molecules, which are ``listed`` with repeats."""
-    options, sampling, entry = plan.plan, plan.plan.sampling, loaded.entry
+    options = plan.plan
+    sampling = plan.plan.sampling
+    entry = loaded.entry
     return {
         "run_id": run_id,
         "created_at": datetime.now(UTC).isoformat(),

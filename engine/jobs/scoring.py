@@ -196,7 +196,9 @@ def score_run(
     is_scored = pc.is_in(stored["sample_id"], pa.array([sample["sample_id"] for sample in waiting]))
     kept = stored.filter(is_scored).select(["sample_id", "pos", "top_k"]).to_pylist()
     likely = {(row["sample_id"], row["pos"]): row["top_k"] for row in kept}
-    loaded, tables, seconds = load_model(model, device), [stored.filter(pc.invert(is_scored))], 0.0
+    loaded = load_model(model, device)
+    tables = [stored.filter(pc.invert(is_scored))]
+    seconds = 0.0
     for some, generation, indices in _at_once(waiting, loaded, plan, progress):
         rows, took_s = _steps_of(generation, indices, some, candidates=0, sampling=plan.sampling, batch_size=batch_size)
         rows = [row | {"run_id": entry.id, "top_k": likely.get((row["sample_id"], row["pos"]), [])} for row in rows]
@@ -279,7 +281,9 @@ def _plan_of(entry: Entry) -> tuple[Plan, ModelEntry]:
         problem = f"{entry.id} does not say how it was sampled"
         raise RunError(problem, "Only runs that were measured here have their plan")
     whole = RunPlan.read(entry.sheet["plan"])
-    plan, model, record = whole.plan, whole.model.entry(), lp_record(split_cleanup(whole.plan.lp)[0])
+    plan = whole.plan
+    model = whole.model.entry()
+    record = lp_record(split_cleanup(whole.plan.lp)[0])
     if entry.row.get("weights") and model.sha256 != entry.row["weights"]:
         raise RunError(f"{entry.id} was written with other weights than {model.name} has now", "Generate the run again")
     if plan.equal_work and record.name == NO_LP:

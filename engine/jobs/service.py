@@ -147,9 +147,12 @@ class Job(Generic[T]):
 
     def _finish(self, error: str = "") -> None:
         """A job that is being stopped ends as stopped, whatever its work raised."""
-        is_stopped, self._ended = self.state == "stopping", self._queue.clock()
-        self.state = "stopped" if is_stopped else "failed" if error else "done"
-        self.error = "" if is_stopped else error
+        self._ended = self._queue.clock()
+        if self.state == "stopping":
+            self.state, self.error = "stopped", ""
+        else:
+            self.state = "failed" if error else "done"
+            self.error = error
         del self._work  # and what it holds
 
     def _run(self) -> None:

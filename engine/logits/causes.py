@@ -85,7 +85,9 @@ class DamageTally:
         is_huge = np.isfinite(batch.values) & (np.abs(batch.values) > self.rules.rules["report-004"]["above"])
         is_garbage: Marks = np.logical_or.reduceat(is_huge, batch.starts[:-1])
         where, count = np.flatnonzero(flags), len(batch.lines)
-        values, codes, entries = batch.values[where], flags[where], batch.entry[where]
+        values = batch.values[where]
+        codes = flags[where]
+        entries = batch.entry[where]
         self.sums.update(entries=count, values_logged=len(flags), garbage_entries=int(is_garbage.sum()))
         self.sums.update(flagged_values=len(where), flagged_entries=len(np.unique(entries)))
         finite, tokens = batch.values[np.isfinite(batch.values)], batch.column("token_idx")
@@ -93,7 +95,9 @@ class DamageTally:
             if len(numbers):
                 self.ends[low] = min(self.ends.get(low, np.inf), numbers.min().item())
                 self.ends[high] = max(self.ends.get(high, -np.inf), numbers.max().item())
-        is_constant, is_out, is_repeated = has(codes, "constant"), has(codes, "outlier"), has(codes, "repeated")
+        is_constant = has(codes, "constant")
+        is_out = has(codes, "outlier")
+        is_repeated = has(codes, "repeated")
         tests = (
             is_constant & (values == 0),
             is_constant,

@@ -47,11 +47,15 @@ def judge(batch: EntryBatch, rules: Rules) -> tuple[Flags, Real, Real]:
         parts[batch.lines[index].checkpoint, width].append(index)
     for (checkpoint, width), entries in parts.items():
         columns = batch.starts[entries][:, None] + np.arange(width)  # [E', W]
-        values, positions, codes = batch.values[columns], batch.positions[columns], flags[columns]
+        values = batch.values[columns]
+        positions = batch.positions[columns]
+        codes = flags[columns]
         bounds = rules.checkpoints[LOGITS if LOGITS in checkpoint.lower() else "other"]
         is_denormal = (np.abs(values) > 0) & (np.abs(values) < LEAST_NORMAL)
         addresses = pointers(values, positions) if is_denormal.any() else np.zeros_like(is_denormal)
-        is_finite, is_zero, masks = np.isfinite(values), values == 0, rules.is_mask(values)
+        is_finite = np.isfinite(values)
+        is_zero = values == 0
+        masks = rules.is_mask(values)
         # [E', 1] Entries of zeros alone, which say nothing of the digits that a log has.
         is_blank = (is_zero.all(axis=1) & (width > 1))[:, None]
         strange = addresses | is_blank if not is_blank.all() else addresses
@@ -81,7 +85,10 @@ def judge(batch: EntryBatch, rules: Rules) -> tuple[Flags, Real, Real]:
 def repeats(values: Real, positions: Whole, sequence: Whole, usable: Marks, chance: float, rules: Rules) -> Marks:
     """[E, W] values that an earlier entry of the text had in the same place."""
     order = np.argsort(sequence, kind="stable")
-    bits, positions, sequence, usable = values.view(np.uint64)[order], positions[order], sequence[order], usable[order]
+    bits = values.view(np.uint64)[order]
+    positions = positions[order]
+    sequence = sequence[order]
+    usable = usable[order]
     # From entry to entry, at one position or side by side.
     is_same = np.zeros(bits.shape, dtype=np.bool_)
     is_same[1:] = (bits[1:] == bits[:-1]) & (positions[1:] == positions[:-1]) & usable[1:]

@@ -128,7 +128,11 @@ def _leniently(line: bytes) -> LogLine:
 def _as_json(match: re.Match[str]) -> str:
     """What is no JSON number as a text, without a plus before a number."""
     text, (sign, nan) = match[0], match.groups()
-    return text if text[0] == '"' else "" if text == "+" else '"nan"' if nan else f'"{sign}inf"'
+    if text[0] == '"':
+        return text
+    if text == "+":
+        return ""
+    return '"nan"' if nan else f'"{sign}inf"'
 
 
 def clean_text(value: object) -> str | None:
@@ -180,7 +184,10 @@ def tables_of(
     log_id: str, first: int, batch: EntryBatch, flags: Flags, middle: Real, spread: Real, is_garbage: Marks
 ) -> dict[str, pa.Table]:
     """A flagged batch as rows of the store; ``first`` counts the log's entries before it."""
-    entry, starts, widths, tokens = batch.entry, batch.starts[:-1], np.diff(batch.starts), batch.column("token_idx")
+    entry = batch.entry
+    starts = batch.starts[:-1]
+    widths = np.diff(batch.starts)
+    tokens = batch.column("token_idx")
     finite = np.where(np.isfinite(batch.values), batch.values, np.nan)
     # The position of each entry's largest value without a flag; null where there is none.
     sound = np.where((flags == 0) & np.isfinite(batch.values), batch.values, -np.inf)

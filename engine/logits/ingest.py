@@ -138,7 +138,9 @@ class _Log:
     """One log that is being written, unless the store has it. An error that leaves the stack throws it away."""
 
     def __init__(self, store: Store, sha256: str, key: Key, stack: ExitStack) -> None:
-        self.key, self.id, self.rules = key, log_id(sha256, key), load_rules()
+        self.key = key
+        self.id = log_id(sha256, key)
+        self.rules = load_rules()
         self.tally = DamageTally(self.rules)
         self.existing = store.entry(self.id, LOGIT_LOG) if store.has(self.id, LOGIT_LOG) else None
         begun = None if self.existing else begun_anew(store.home, LOGIT_LOG, self.id, {})
@@ -156,10 +158,13 @@ class _Log:
     def add(self, line: LogLine, header: LogLine, number: int) -> None:
         if self.staging is None:
             return
-        line.line, line.checkpoint, line.source = number, header.checkpoint, header.source
+        line.line = number
+        line.checkpoint = header.checkpoint
+        line.source = header.source
         last, line.sequence = self.texts.get((header.checkpoint, header.source), (MOST_INDEX, -1))
         if line.token_idx is None:
-            line.token_idx, self.counted = 0 if line.sequence < 0 else min(last + 1, MOST_INDEX), self.counted + 1
+            line.token_idx = 0 if line.sequence < 0 else min(last + 1, MOST_INDEX)
+            self.counted = self.counted + 1
         if line.token_idx <= last:
             line.sequence = self.checkpoints[header.checkpoint]
             self.checkpoints[header.checkpoint] += 1
@@ -179,7 +184,9 @@ class _Log:
         batch, first = EntryBatch.of(self.lines), self.tally.sums["entries"]
         self.tail += self.lines
         flags, middle, spread = judge(EntryBatch.of(self.tail), self.rules)
-        flags, middle, spread = flags[-len(batch.values) :], middle[-len(self.lines) :], spread[-len(self.lines) :]
+        flags = flags[-len(batch.values) :]
+        middle = middle[-len(self.lines) :]
+        spread = spread[-len(self.lines) :]
         self.tail = self.tail[-max(1, TAIL_VALUES // len(self.tail[-1].values)) :]
         self.lines, self.values = [], 0
         is_garbage = self.tally.add(batch, flags)

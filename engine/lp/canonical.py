@@ -32,7 +32,9 @@ def check_canonical(tokenizer: TextTokenizer, automaton: Automaton, program: Pro
 def random_ids(automaton: Automaton, program: Program, draw: random.Random) -> list[int]:
     """A text that the program allows, each kind of token as likely as any other, up to the end token."""
     members = [np.flatnonzero(automaton.classes == kind) for kind in range(automaton.goto.shape[1] - SYMBOLS)]
-    cell, node, ids = 0, max(0, int(program.entry[0])), list[int]()
+    cell = 0
+    node = max(0, int(program.entry[0]))
+    ids = list[int]()
     while True:
         forced = int(program.forced[cell])
         if forced != NO_ID:
@@ -45,9 +47,11 @@ def random_ids(automaton: Automaton, program: Program, draw: random.Random) -> l
             kind, id_ = draw.choice(_choices(automaton, program, cell, node, members, draw))
             ids.append(id_)
             move, after = int(automaton.move[node, kind]), int(automaton.goto[node, kind])
-            target, is_same_cell = int(program.jump[cell]) if move == JUMP else cell + move, move == STAY
+            target = int(program.jump[cell]) if move == JUMP else cell + move
+            is_same_cell = move == STAY
         entry = int(program.entry[target])
-        cell, node = target, after if is_same_cell or entry == KEEP else entry
+        cell = target
+        node = after if is_same_cell or entry == KEEP else entry
 
 
 def _choices(

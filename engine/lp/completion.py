@@ -132,7 +132,9 @@ class Completion:
 
     def _pull(self, points: Array, fixed: Array, atom: int, until: int, steps: int) -> Array:
         rows = slice(atom, until + 1)
-        pulled, moment, spread = self._pulled, np.zeros_like(points), np.zeros_like(points)
+        pulled = self._pulled
+        moment = np.zeros_like(points)
+        spread = np.zeros_like(points)
         lower, upper = pulled.lower[rows, : until + 1], pulled.upper[rows, : until + 1]
         fixed = np.concatenate([fixed, np.zeros((len(fixed), 1))], axis=1)
         stands = np.broadcast_to(fixed, (len(points), *fixed.shape))

@@ -34,7 +34,10 @@ class ExactConstraint:
         self, tokenizer: TextTokenizer, form: NumberFormat, vocab_rows: int, name: str = "exact", conformers: int = 1
     ) -> None:
         """``name``: of an LP that allows the same texts. ``conformers``: of each answer, every one of them whole."""
-        self.name, self.form, self.tokenizer, self._end = name, form, tokenizer, end_of(tokenizer)
+        self.name = name
+        self.form = form
+        self.tokenizer = tokenizer
+        self._end = end_of(tokenizer)
         self.conformers = conformers
         self.numbers: Numbers | BinNumbers
         if isinstance(form, BinFormat):
@@ -79,7 +82,8 @@ class ExactConstraint:
             else:
                 cells.force(rest[:-1], block)
                 cells.choose(self.numbers.starts[BRANCH], block, (plain[-1], signed[-1]))
-                entry, sign = KEEP, number_ids(self.tokenizer).minus if self._are_apart else NO_ID
+                entry = KEEP
+                sign = number_ids(self.tokenizer).minus if self._are_apart else NO_ID
             cells.choose(entry, block, (self._segment(following)[0][0], sign))
         cells.force(self._segment(closing)[0][1:])
 

@@ -268,7 +268,9 @@ def right_among(atoms: Atoms, boxes: Boxes, points: Array, box: Indices) -> tupl
     """Of points [P, 3] and their boxes [P]: the right ones, how far each may be moved, and the box of each."""
     room = _room(atoms, points, boxes.atom[box])
     is_right = room >= 0
-    points, box, room = points[is_right], box[is_right], room[is_right]
+    points = points[is_right]
+    box = box[is_right]
+    room = room[is_right]
     is_held, is_limited = _held(atoms, points, boxes.atom[box])
     room = np.where(is_limited, np.minimum(room, MOVABLE), room)
     return points[is_held], room[is_held], box[is_held]
@@ -497,7 +499,9 @@ def _on_ring(atoms: Atoms, boxes: Boxes, width: Array, cube: Array) -> tuple[Arr
 def _on_circle(atoms: Atoms, boxes: Boxes, width: Array, cube: Array) -> tuple[Array, NDArray[np.bool_]]:
     """x is known: on the circle of the shell there, every second point where the angle is met too."""
     centre, anchor = atoms.parent[boxes.atom][:, None], atoms.anchor[boxes.atom][:, None]  # [boxes, 1, 3]
-    x, low, high = boxes.known[:, :1], boxes.low[:, None], boxes.high[:, None]
+    x = boxes.known[:, :1]
+    low = boxes.low[:, None]
+    high = boxes.high[:, None]
     radius = _between(atoms.lengths[boxes.atom], width, cube[:, 0])
     squared = radius**2 - (x - centre[..., 0]) ** 2
     circle = np.sqrt(np.maximum(squared, 0))

@@ -89,7 +89,9 @@ class ShapedMolecule:
         """``UnsupportedMoleculeError`` where distance geometry knows no bounds."""
         self.places, self.guard = MoleculePlaces(mol, checks), MoleculeGuard(mol, checks)
         self.completion = Completion(self.places)
-        self.program, self._raw, self._form = program, constraint.tokenizer.raw, constraint.form
+        self.program = program
+        self._raw = constraint.tokenizer.raw
+        self._form = constraint.form
         numbers = constraint.numbers
         # Where the sign of x decides which token opens a block.
         self._branch = None if isinstance(numbers, BinNumbers) else numbers.starts[BRANCH]
@@ -227,7 +229,10 @@ class Candidates:
         self, answers: Sequence[ShapedAnswer], is_legal: Flags, kinds: Columns, leaves: Leaves | BinLeaves
     ) -> None:
         """``is_legal``: under ``exact``; ``kinds``: the classes, as its cell sees them."""
-        self.answers, self.is_legal, self.kinds, self._leaves = list(answers), is_legal, kinds, leaves
+        self.answers = list(answers)
+        self.is_legal = is_legal
+        self.kinds = kinds
+        self._leaves = leaves
         ends = len(leaves.powers)
         self.status = np.where(is_legal, UNKNOWN, WRONG).astype(np.int8)
         self.nodes = np.array([answer.node for answer in answers], dtype=np.int64)
@@ -385,7 +390,9 @@ class ShapedTokens:
         self.see(candidates, index, columns)
         is_unknown = candidates.status[index, columns] == UNKNOWN
         alone = np.zeros(len(index), dtype=bool) if alone is None else alone
-        index, columns, alone = index[is_unknown], columns[is_unknown], alone[is_unknown]
+        index = index[is_unknown]
+        columns = columns[is_unknown]
+        alone = alone[is_unknown]
         of, atom = np.unique(index, return_inverse=True)
         answers = [candidates.answers[at] for at in of]
         if not answers:

@@ -41,7 +41,9 @@ class ProcessedAnswer(ShapedAnswer):
     """One row's answer, which never goes back."""
 
     def __init__(self, molecule: ShapedMolecule) -> None:
-        self.rest, self.dead_ends, self.is_over = 0.0, 0, False
+        self.rest = 0.0
+        self.dead_ends = 0
+        self.is_over = False
         self._opening = len(molecule.opening)  # tokens that are still to come before the first choice
         super().__init__(molecule)
 

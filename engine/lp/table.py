@@ -126,5 +126,7 @@ class Cells:
     def program(self) -> Program:
         columns = np.array(self._rows, dtype=np.int32)
         program = Program.blank(columns[:, 4])
-        program.forced[:], program.entry[:], program.symbols[:] = columns[:, 0], columns[:, 1], columns[:, 2:4]
+        program.forced[:] = columns[:, 0]
+        program.entry[:] = columns[:, 1]
+        program.symbols[:] = columns[:, 2:4]
         return program

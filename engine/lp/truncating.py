@@ -71,7 +71,9 @@ def _automaton(tokenizer: TextTokenizer, form: NumberFormat, vocab_rows: int, ru
     move[:, close] = JUMP
     for node in (*range(complete), whole):
         goto[node, 1:close] = node
-    goto[X, COMMA], goto[Y, COMMA], goto[Z_INTEGER, POINT] = Y, Z_INTEGER, FIRST_DECIMAL
+    goto[X, COMMA] = Y
+    goto[Y, COMMA] = Z_INTEGER
+    goto[Z_INTEGER, POINT] = FIRST_DECIMAL
     if form.least_decimals == 0:
         goto[Z_INTEGER, FIRST_DIGITS:close] = whole
     goto[whole, [close, POINT]] = X, FIRST_DECIMAL

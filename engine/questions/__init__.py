@@ -125,7 +125,8 @@ def with_texts(question: Question, entries: Sequence[Entry]) -> tuple[list[Entry
     """The runs that have texts, and those that have conformers alone; an error where there are only these."""
     texts, pools = [e for e in entries if not is_pool(e)], [e for e in entries if is_pool(e)]
     if pools and not texts:
-        names, have = listed([entry.id for entry in pools]), "has" if len(pools) == 1 else "have"
+        names = listed([entry.id for entry in pools])
+        have = "has" if len(pools) == 1 else "have"
         raise NeedsTexts(
             f"{question.TITLE!r} is asked of texts, and {names} {have} conformers alone", "Choose another run"
         )

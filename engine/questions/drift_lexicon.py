@@ -138,7 +138,9 @@ def junk_tokens(
     run: RunFacts, samples: Sequence[Mapping[str, Any]], tokenizer: TextTokenizer
 ) -> Iterator[tuple[int, int, int]]:
     """Sample, position and id of each token with a character of junk, by the generated half of the alignment."""
-    form, placeholder, lp = number_format(run), placeholder_of(run), run.lp_record.name
+    form = number_format(run)
+    placeholder = placeholder_of(run)
+    lp = run.lp_record.name
 
     templates: dict[str, Template | None] = {}
     for row in samples:

@@ -209,7 +209,8 @@ def compute(traces: Sequence[Trace], of: str) -> list[Row]:
 def facts(store: Store, trace: Trace, count: str) -> Row:
     """What the sentences say of a trace besides its families."""
     runs = {entry.id: entry.row for entry in store.listing().entries}
-    run, base = runs.get(str(trace.entry.row.get("run_id")), {}), trace.known(count) if count else 1.0
+    run = runs.get(str(trace.entry.row.get("run_id")), {})
+    base = trace.known(count) if count else 1.0
     span, tokens = trace.span_us, trace.known("tokens")
     before = trace.work_before_us
     here = quotient(tokens, trace.known("samples"))

@@ -104,7 +104,8 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     bars = [] if reason else bars_of(table, is_unfolded=options["small"])
     picked = next((row["name"] for row in table if row["is_pinned"]), None)
     streams = store.table(STREAMS, {"name": picked, "control": ids[0]}, of=ids).to_pylist()
-    names, shown = entry_names(entries), SHOWN_ALONE if is_alone else SHOWN
+    names = entry_names(entries)
+    shown = SHOWN_ALONE if is_alone else SHOWN
     return {
         "main": rows_table(rows, ["name", "short_name", "family", "change", "difference_us"]),
         "largest": rows_table(bars if options["by"] == "time" else []),

@@ -50,7 +50,8 @@ MOST_FAMILIES = 8
 
 def figures_of(trace: Trace) -> Iterator[Figure]:
     """The same names in the same order for every trace. What it does not know is None."""
-    work, compute = trace.work(), trace.work(*COMPUTE).us if trace.is_whole else None
+    work = trace.work()
+    compute = trace.work(*COMPUTE).us if trace.is_whole else None
     tokens, samples, passes = map(trace.known, ("tokens", "samples", "forward_passes"))
     span, before = trace.span_us, sum(trace.work_before_us.values())
     yield "span_us", "span, of marked passes from the first one on", "µs", span
@@ -74,7 +75,9 @@ def figures_of(trace: Trace) -> Iterator[Figure]:
     yield "overlap_share", "share of busy time with two operations or more", "%", overlap
     yield "copy_overlap_us", "copy and compute at once", "µs", trace.known("copy_overlap_us")
     # Without calls into the runtime, neither launches nor waits are known, nor on a CPU copies between memories.
-    unknown = () if trace.has_calls else RUNTIME if trace.work_side == "device" else (*RUNTIME, "memcpy")
+    unknown: tuple[str, ...] = RUNTIME if trace.work_side == "device" else (*RUNTIME, "memcpy")
+    if trace.has_calls:
+        unknown = ()
     for family, label in COUNTED.items():
         side = "call" if family in RUNTIME else trace.work_side
         totals = trace.families.get((side, family), NOTHING)

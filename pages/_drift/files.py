@@ -44,7 +44,8 @@ def sdf_of(store: Store, table: pa.Table, reader: ReaderName = "strict") -> str:
 def sdf_of_one(inspection: Inspected, *, by_group: bool = False) -> str:
     """The conformer that is shown, where ``incomplete`` says which atoms are missing; or what the group's reader makes
     of the text, where ``misread_most_ang`` says how far it is off."""
-    sample, group = inspection.sample, inspection.by_group if by_group else None
+    sample = inspection.sample
+    group = inspection.by_group if by_group else None
     mol = inspection.conformer if group is None else group.mol
     if mol is None:
         return ""

@@ -83,7 +83,9 @@ def show(store: Store, inspection: Inspected, lead: str) -> None:
 def rule_words(sample: Mapping[str, Any]) -> str:
     if sample["passed"] is None:
         return "no text"
-    return "passed, clean" if sample["clean"] else "passed" if sample["passed"] else "failed"
+    if not sample["passed"]:
+        return "failed"
+    return "passed, clean" if sample["clean"] else "passed"
 
 
 def _failed(inspection: Inspected) -> None:

@@ -82,7 +82,9 @@ def default_run(runs: Sequence[RunFacts]) -> RunFacts:
 
 def run_words(run: RunFacts) -> str:
     when = "" if run.created_at is None else f"{run.created_at:%d %b %H:%M}"
-    bad = "" if run.bad_blocks is None else f"{run.bad_blocks:,} bad blocks" if run.bad_blocks else "no bad block"
+    bad = ""
+    if run.bad_blocks is not None:
+        bad = f"{run.bad_blocks:,} bad blocks" if run.bad_blocks else "no bad block"
     samples = counted(run.samples, "sample")
     origin = "" if run.origin == "measured" else run.origin
     return " · ".join(part for part in (run.name, samples, bad, origin, when) if part)

@@ -127,7 +127,9 @@ def compatible(inspection: Inspected) -> list[ModelEntry]:
 
 def question_of(inspection: Inspected, entry: ModelEntry) -> Question:
     """The sample as it is stored, for a model of the registry."""
-    run, sample, tokenizer = inspection.run, inspection.sample, inspection.tokenizer
+    run = inspection.run
+    sample = inspection.sample
+    tokenizer = inspection.tokenizer
     return Question(
         model=ModelChoice(alias=entry.alias, step=entry.step),
         tokenizer=tokenizer.name if tokenizer is not None else run.tokenizer,

@@ -74,8 +74,12 @@ def put_conformer(inside: Spot, key: str) -> None:
 def _opened(chosen: Spot) -> dict[str, str | int | None]:
     """The run is named even where it was opened by default, so that the address still means it when newer runs come."""
     names = run_names()
-    run = {RUN: chosen.run_id} if names is None else {OF: chosen.run_id} if len(names) > 1 else {}
-    return {**run, SAMPLE: chosen.sample_id}
+    opened: dict[str, str | int | None] = {SAMPLE: chosen.sample_id}
+    if names is None:
+        opened[RUN] = chosen.run_id
+    elif len(names) > 1:
+        opened[OF] = chosen.run_id
+    return opened
 
 
 def bar() -> DriftBin | None:

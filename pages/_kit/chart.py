@@ -375,14 +375,17 @@ def labels_of(chart: Chart, rows: Sequence[Row]) -> Row:
     texts = [row.get(chart.text) for row in rows]
     if not any(texts):
         return {}
+
+    def position(row: Row) -> str:
+        if chart.interval == "y":
+            return "middle right"
+        # At the very left, where the axis has its labels, to the right of the mark.
+        return "top center" if round(row[chart.x], 2) else "top right"
+
     return {
         "mode": "markers+text",
         "text": [f"  {safe(text, 30)}" if text else "" for text in texts],
-        # At the very left, where the axis has its labels, to the right of the mark.
-        "textposition": [
-            "middle right" if chart.interval == "y" else "top center" if round(row[chart.x], 2) else "top right"
-            for row in rows
-        ],
+        "textposition": [position(row) for row in rows],
         "textfont": {"size": 12},
         "cliponaxis": False,
     }

@@ -94,7 +94,9 @@ class EntryRow:
     def values(self, name: str) -> Collection[str]:
         """What a filter finds its cell of a column by: each of its tags."""
         cell = self.cells.get(name)
-        return cell if isinstance(cell, list) else [cell] if cell else []
+        if isinstance(cell, list):
+            return cell
+        return [cell] if cell else []
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,8 @@ def read_smiles(smiles: str) -> Molecule | str:
         molecule = parse_smiles(smiles)
         skeleton_of(molecule)  # some molecules have no enriched form
     except DriftscopeError as error:
-        words, position = (error_markdown(error), error.position if isinstance(error, SmilesError) else None)
+        words = error_markdown(error)
+        position = error.position if isinstance(error, SmilesError) else None
         if position is None or not smiles.isascii() or not smiles.isprintable() or len(smiles) > 80:
             return words
         return f"{words}\n\n    {smiles}\n    {' ' * position}^"

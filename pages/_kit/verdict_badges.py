@@ -31,9 +31,11 @@ _TEXT = {
 
 
 def text_badge(sample: Mapping[str, Any]) -> None:
-    word = "clean" if sample["clean"] else "passed" if sample["passed"] else "failed"
-    if word == "passed" and sample["decodes"] is False:
-        word = "undecoded"
+    word = "failed"
+    if sample["clean"]:
+        word = "clean"
+    elif sample["passed"]:
+        word = "undecoded" if sample["decodes"] is False else "passed"
     badge(*_TEXT[word], help=RULES_HELP)
 
 

@@ -29,7 +29,9 @@ LEGEND = (
 
 def code_of(row: Row) -> str:
     """Text, stereo, geometry, usable, a letter each: right, damaged (it passes and is not clean), wrong, not known."""
-    text = "r" if row["clean"] else "d" if row["passed"] else "w"
+    text = "w"
+    if row["passed"]:
+        text = "r" if row["clean"] else "d"
     return text + "".join(CODES[row[name]] for name in ("stereo_right", "geometry_right", "usable"))
 
 

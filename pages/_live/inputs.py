@@ -193,7 +193,8 @@ def _lane_input(number: int, column: DeltaGenerator) -> LaneChoice:
         help="The logits processor. " + ("" if number == 1 else f"{NO_LANE}: no lane."),
     )
     info = None if lp == NO_LANE else lp_record(split_cleanup(lp)[0])
-    is_guarded, own_placeholder = (info is not None and info.is_guarded, "" if info is None else info.placeholder)
+    is_guarded = info is not None and info.is_guarded
+    own_placeholder = "" if info is None else info.placeholder
     about = "Backend, guard" if is_guarded else "Backend, placeholder, descriptors"
     name = f"Settings of lane {number}"  # read aloud; the style sheet hides it
     with row.popover(name, icon=":material/tune:", disabled=info is None, width="content", help=about):

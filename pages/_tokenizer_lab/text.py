@@ -179,14 +179,14 @@ def _judged(text: str, form_hash: int, _form: NumberFormat) -> dict[str, Any]:
 
 
 def _token(row: Mapping[str, Any]) -> Token:
-    is_junk, is_beyond = row["is_junk"], row["is_beyond"]
-    return Token(
-        row["column"],
-        visible(row["piece"]),
-        id=row["id"],
-        marks="j" if is_junk else "c" if is_beyond else "f" if row["role"] != "FREE" else "",
-        note=JUNK_NOTE if is_junk else BEYOND_NOTE if is_beyond else row["role"],
-    )
+    if row["is_junk"]:
+        marks, note = "j", JUNK_NOTE
+    elif row["is_beyond"]:
+        marks, note = "c", BEYOND_NOTE
+    else:
+        marks = "" if row["role"] == "FREE" else "f"
+        note = row["role"]
+    return Token(row["column"], visible(row["piece"]), id=row["id"], marks=marks, note=note)
 
 
 def _junk_metrics(tables: Tables) -> None:

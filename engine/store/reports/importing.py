@@ -173,7 +173,9 @@ class RunOfFile:
         return _Template(units, template.free_per_block.tolist())
 
     def _read(self, text: str, molecule: Molecule, template: _Template) -> tuple[Check, list[Block]]:
-        lp, form, found = stored_lp(self.lp), self.numbers, find_blocks(text, self.numbers)
+        lp = stored_lp(self.lp)
+        form = self.numbers
+        found = find_blocks(text, self.numbers)
         readings = read_blocks(found, form=form, lp=lp.name)
         check = check_sample(text, molecule, lp=lp.name, readings=readings, form=form)
         if not molecule.atoms:
@@ -254,7 +256,10 @@ def _write(
 ) -> dict[str, Any]:
     """Write all samples; the columns of the run."""
     waiting, blocks = list[Row](), list[Row]()
-    done, whole, number, differing = 0, run.row["samples"], 1, 0
+    done = 0
+    whole = run.row["samples"]
+    number = 1
+    differing = 0
     molecules: set[str] = set()
     for item in items:
         for generation, (sample, of_sample) in enumerate(run.samples(item, done)):
@@ -266,7 +271,9 @@ def _write(
         if len(waiting) >= GROUP or done == whole:
             sums = sums_of(waiting, blocks, run.numbers)
             staging.add(tables_of(staging.id, waiting, blocks), sums=sums, number=number)
-            waiting, blocks, number = [], [], number + 1
+            waiting = []
+            blocks = []
+            number = number + 1
         progress(done, done / whole, samples=whole)
     notes = run.row["notes"]
     if differing:
@@ -336,9 +343,11 @@ def _items(document: Mapping[str, Any], bins: BinFormat | None) -> tuple[list[Re
         raise FileError("it has no passes and no failures", "It is no report file, or there is nothing to import")
     answers = [split_text(text, item.smiles)[1] for item in items for text in item.texts]
     forms = Counter(map(other_form, answers))
-    of_texts = (
-        TextBins(bins, "as given") if bins else _bins_of_model(document) if forms["bins"] + forms["binned"] else None
-    )
+    of_texts = None
+    if bins:
+        of_texts = TextBins(bins, "as given")
+    elif forms["bins"] + forms["binned"]:
+        of_texts = _bins_of_model(document)
     if of_texts is not None:
         check_bins(of_texts, answers)
         return items, of_texts
@@ -383,7 +392,9 @@ def check_bins(bins: TextBins, answers: Sequence[str]) -> None:
 
 def read_item(item: Mapping[str, Any], listed_in: str, number: int) -> ReportItem:
     """One item, with values of the right kinds; an error where it says too little."""
-    where, text, listed = f"{listed_in}[{number}]", item.get(keys.TEXT), item.get(keys.GENERATIONS)
+    where = f"{listed_in}[{number}]"
+    text = item.get(keys.TEXT)
+    listed = item.get(keys.GENERATIONS)
     if text is None and not listed:
         if listed_in == keys.PASSES:
             raise FileError(f"{where} has no {keys.TEXT}", "Without a text there is nothing to import")

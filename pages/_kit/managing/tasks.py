@@ -142,7 +142,9 @@ def _state_words(seen: TaskSnapshot, results: Brought) -> str:
     stopped = "stopped" + (f" after {took}" if seen.elapsed_s else "")
     if not seen.parts:
         return f"{stopped}; nothing was begun"
-    whole, begun, done = seen.parts[0].parts, len(seen.parts), sum(part.has_ended for part in seen.parts)
+    whole = seen.parts[0].parts
+    begun = len(seen.parts)
+    done = sum(part.has_ended for part in seen.parts)
     return f"{stopped}: {done} of {whole} done, {begun - done} begun, {whole - begun} not begun"
 
 
