@@ -73,8 +73,8 @@ def of_blocks(name: str, words: str, part: str, sample: str, help_: str) -> Meas
 
 def of_conformers(name: str, words: str, part: str, whole: str, each: str, help_: str) -> Measure:
     """A share of conformers, of which an answer may have several."""
-    return share(name, words, part, whole, f"list_sum({each}::INT[]) / len({each})", over=f"len({each})", help=help_,
-                 is_main=False)  # fmt: skip
+    of_sample = f"list_sum({each}::INT[]) / len({each})"
+    return share(name, words, part, whole, of_sample, over=f"len({each})", help=help_, is_main=False)
 
 
 GEOMETRY = "CASE WHEN geometry_right THEN {} END"

@@ -25,8 +25,10 @@ def chrome_trace(tables: Mapping[str, pa.Table]) -> bytes:
     zero_ms = min([0.0, *(span["start"] for span in spans), *(share["start_ms"] for share in shares)])
     process_of: dict[str, int] = defaultdict(count(1).__next__)
     events = [*slices(spans, process_of, zero_ms), *counters(shares, process_of, zero_ms)]
-    names = [{"ph": "M", "name": "process_name", "pid": process, "args": {"name": name}}
-             for name, process in process_of.items()]  # fmt: skip
+    names = [
+        {"ph": "M", "name": "process_name", "pid": process, "args": {"name": name}}
+        for name, process in process_of.items()
+    ]
     return json.dumps({"traceEvents": [*names, *events], "displayTimeUnit": "ms"}).encode()
 
 

@@ -179,8 +179,10 @@ def steps(control: Trace, test: Trace, work: Sequence[Row], bases: tuple[float, 
             parts += [part | {"step": step, "move": move, "us": us}] if us else []
     parts = [dict(part) for part in fold_small(parts, "us", "step", options["small"])]
     if not is_alone:
-        first, last = ({"step": trace.name, "move": "all work", "us": trace.work().us / base}
-                       for trace, base in zip((control, test), bases, strict=True))  # fmt: skip
+        first, last = (
+            {"step": trace.name, "move": "all work", "us": trace.work().us / base}
+            for trace, base in zip((control, test), bases, strict=True)
+        )
         parts = [first, *parts, last]
     bars, at_us = [], 0.0
     for part in parts:

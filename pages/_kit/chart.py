@@ -495,8 +495,15 @@ def kind_legend(chart: Chart, rows: Sequence[Row]) -> Iterator[Row]:
     for kind, fill in zip(chart.kinds, kind_fills(chart), strict=True):
         if kind in drawn:
             marker = {"symbol": "square", "size": 12, "color": fill}
-            yield {"type": "scatter", "x": [None], "y": [None], "mode": "markers", "marker": marker,
-                   "name": safe(kind), "showlegend": True}  # fmt: skip
+            yield {
+                "type": "scatter",
+                "x": [None],
+                "y": [None],
+                "mode": "markers",
+                "marker": marker,
+                "name": safe(kind),
+                "showlegend": True,
+            }
 
 
 def alt_of(title: str, answer: str, rows: Sequence[Row], chart: Chart) -> str:
