@@ -40,7 +40,7 @@ from engine.comparing.measures import (
 )
 from engine.comparing.paired import compare_entries, read_ahead, samples_of
 from engine.figures.statistics import Interval
-from engine.figures.words import counted, listed
+from engine.figures.words import counted, listed, percent
 from engine.inspection.lp_cost import known_cost
 from engine.lp_records import guard_words, stored_lp
 from engine.questions.question import SPEED_COLUMNS, Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
@@ -276,8 +276,18 @@ def answer(tables: Tables, options: Options) -> str:
         alike.setdefault(difference_words(rows.get(run, ())), []).append(named)
     lines = [f"{listed(those)}: {words or 'nothing else clearly differs'}." for words, those in alike.items()]
     if not tests:
-        lines = [f"Choose a test to see how it differs from {names[control]}."]
+        lines = [f"{names[control]}: {rates_words(rows.get(control, ()))}. Choose a test to see how it differs."]
     return answer_text(lines, tables["notes"]["note"].to_pylist())
+
+
+def rates_words(rows: Sequence[Mapping[str, Any]]) -> str:
+    """``100 % passed, 45.3 % usable``: the rates of a run; of a pool of conformers those that it has."""
+    values = {row["measure"]: row["value"] for row in rows}
+    rates = {"pass_rate": "passed", "decodes_rate": "decode", "clean_rate": "clean", "usable_rate": "usable"}
+    if values.get("usable_rate") is None:
+        rates.update(stereo_right_rate="stereo right", geometry_right_rate="geometry right")
+    known = [f"{percent(values[name])} {words}" for name, words in rates.items() if values.get(name) is not None]
+    return ", ".join(known) or "no rate is known"
 
 
 def difference_words(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -111,7 +111,7 @@ def machine_words(row: Mapping[str, Any]) -> str:
 
 
 def time_words(seconds: float, first: float | None = None) -> str:
-    """``0.42 s · 8.27× faster than lane 1``; the seconds alone where those of the first lane are not there."""
+    """Seconds, and how much faster than lane 1, where its seconds are there. The model's size is in the page's line."""
     return f"{fixed(seconds, 2)} s" + (f" · {speed(seconds / first, than='lane 1')}" if first else "")
 
 
@@ -148,7 +148,7 @@ def counters(lane: Running, shown: int) -> None:
     st.markdown(
         unbroken(
             f"{escaped(machine_words(watch.run_row))} · **{fixed(tokens_a_second(watch), 0)}** tokens/s · "
-            f"**{watch.memory_mb:,.0f}** MB  \n"
+            f"**{fixed(watch.memory_mb, 0)}** MB  \n"
             f"**{watch.tokens:,}** tokens · {percent(watch.forced_tokens / watch.tokens)} forced · "
             f"{watch.forward_passes:,} passes  \n"
             f":red[junk **{counts['junk']}**] · :orange[cut **{counts['cut']}**] of {counted(blocks, 'block')} · "

@@ -21,7 +21,8 @@ function redraw(element, setTriggerValue) {
   const ground = getComputedStyle(element).getPropertyValue("--st-background-color");
   const before = globalThis.driftscopeGround;
   globalThis.driftscopeGround = ground;
-  if (before && before !== ground) setTriggerValue("ground", ground);
+  // Later than what parts of the page send for the new theme: Streamlit takes one part's values at a time.
+  if (before && before !== ground) setTimeout(() => setTriggerValue("ground", ground), 100);
 }
 
 export default function ({ data, parentElement, setTriggerValue }) {

@@ -54,7 +54,7 @@ def test_their_queries_run_over_our_tables(tmp_path: Path) -> None:
     marks = [event("user_annotation", "driftscope::template", 10 * n, n) for n in range(1, 9)]
     marked = added(store, tmp_path, [*marks, event("kernel", "k", 500, 1, stream=7)]).id
     views = {view.key: view for view in ready_queries() if "JOIN traces" in view.sql}
-    assert len(views) == 4
+    assert len(views) == 5
     with store.console() as console:
         answers = {name: console.query(view.sql).table.to_pylist() for name, view in views.items()}
     assert [row["trace_id"] for row in answers["report-001-mask-operations"]] == [
