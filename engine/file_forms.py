@@ -104,6 +104,8 @@ def file_form(path: Path, becomes: Becomes) -> FileForm:
     with open_file(path) as file:
         head = file.read(4)
     by_head = [form for form in FORMS if form.begins and head.startswith(form.begins)]
+    # An older pickle begins otherwise, and is no text all the same.
+    by_head = by_head or [form for form in FORMS if form.begins and path.suffix.lower() in form.endings]
     rest = next((form for form in forms_of(becomes) if form.is_rest), None)
     form = next((form for form in by_head if becomes in form.becomes), None)
     form = form or (None if by_head else form_by_name(path, becomes) or rest)
@@ -119,10 +121,14 @@ def saying_what_is_taken(path: Path, becomes: Becomes) -> Iterator[None]:
     try:
         yield
     except FileError as error:
-        if form_by_name(path, becomes) is not None:
+        taken = what_is_taken(becomes)
+        if form_by_name(path, becomes) is not None or taken in (error.fix or ""):
             raise
-        raise FileError(error.what, ". ".join(filter(None, (error.fix, what_is_taken(becomes))))) from error
+        raise FileError(error.what, ". ".join(filter(None, (error.fix, taken)))) from error
 
 
 def what_is_taken(becomes: Becomes) -> str:
+    """Molecules are read by several commands, of which none is named."""
+    if becomes == "molecules":
+        return f"Taken are {words_of(becomes)}"
     return f"`{COMMANDS[becomes]}` takes {words_of(becomes)}"

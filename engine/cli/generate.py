@@ -77,10 +77,9 @@ class Model:
         entry = choice.entry()
         return entry, choice if folder else replace(choice, alias=entry.alias, step=entry.step)
 
-    def each(self, models: Sequence[str | None]) -> list[tuple[ModelEntry, ModelChoice]]:
+    def check_step(self, models: Sequence[str | None]) -> None:
         if self.step and len(models) > 1:
             raise DriftscopeError("--step with several models is ambiguous", "Give each as ALIAS:STEP")
-        return list(map(self.chosen, models))
 
 
 @dataclass(frozen=True, slots=True)
@@ -451,9 +450,10 @@ def run(
     store = io.opened()
     listed: Sequence[Molecule] = ()
     plans: list[RunPlan] = []
+    references = molecules.reference_set(store, of_plan.generations)
+    of_model.check_step(models)
     if not of_run.resume:
-        references = molecules.reference_set(store, of_plan.generations)
-        plans = of_run.plans(of_model.each(models), of_plan, lps, references)
+        plans = of_run.plans(list(map(of_model.chosen, models)), of_plan, lps, references)
         listed = molecules.read(io, references)
     from engine.jobs.cluster import begun, resumed  # torch: seconds, so after all that may be refused
 

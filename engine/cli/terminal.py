@@ -47,13 +47,17 @@ def spelled_out(words: Sequence[str]) -> list[str]:
     """What scripts rely on, as typer reads it: ``drift --smiles A B`` is ``--smiles A --smiles B``, ``--rmsd`` alone is
     ``--rmsd=10``, ``--bins FILE`` is a pair whose second is empty, and ``models MODEL`` is ``models list MODEL``."""
     spelled, rest = list(words[:1]), list(words[1:])
+    if spelled == ["ask"]:  # its options are the question's
+        return list(words)
     if spelled == ["models"] and next((word for word in rest if word[:1] != "-"), "list") not in MODEL_COMMANDS:
         spelled.append("list")
     while rest and rest[0] != "--":
         word = rest.pop(0)
         values = list(itertools.takewhile(lambda value: value[:1] != "-" or value == "-", rest))
         name, _, joined = word.partition("=")
-        if name == "--bins":
+        if word == "--bins=":  # of a script's empty variable
+            spelled += [name, "", ""]
+        elif name == "--bins":
             spelled += [name, *_pair(joined, rest)]
         elif word == "--rmsd" and not values:
             spelled.append("--rmsd=10")

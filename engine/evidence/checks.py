@@ -74,7 +74,7 @@ def over_molecules(measured: float, parts: Sequence[float], wholes: Sequence[flo
     scale = 1.0
     if unit.startswith("%"):
         scale = 100.0
-    elif found:
+    elif found and found.value:
         scale = measured / found.value
     return found and found.mapped(lambda value: scale * value)
 

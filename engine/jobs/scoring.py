@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from engine.chem.smiles import parse_written
 from engine.decode.plan import Plan
-from engine.errors import ModelError, RunError
+from engine.errors import ModelError, RunError, StoreError
 from engine.inspection.lp_cost import RunCost, cost_of_run, cost_of_steps
 from engine.inspection.molecules import sample_table
 from engine.inspection.recount import Recounted, recount_run
@@ -192,7 +192,7 @@ def score_run(
             reason = f"the tokens of sample {sample['sample_id']} of {entry.id} lack an id, or whether they were forced"
             raise RunError(reason, "Generate the run again, or give --kept")
     plan, model = _plan_of(entry)
-    stored = store.table(_STEPS, {"run": entry.id}, of=[entry.id]).cast(STEPS.schema)
+    stored = _stored_steps(store, entry)
     is_scored = pc.is_in(stored["sample_id"], pa.array([sample["sample_id"] for sample in waiting]))
     kept = stored.filter(is_scored).select(["sample_id", "pos", "top_k"]).to_pylist()
     likely = {(row["sample_id"], row["pos"]): row["top_k"] for row in kept}
@@ -252,13 +252,22 @@ def explain_run(
     entry = (store := store.snapshot()).entry(entry.id)
     order = sample_table(store, [entry.id], is_worst_first=True)["sample_id"].to_pylist()[:worst]
     waiting = store.table(_WAITING, {"run": entry.id, "most": 0, "ids": order}, of=[entry.id]).to_pylist()
-    tables = [store.table(_STEPS, {"run": entry.id}, of=[entry.id]).cast(STEPS.schema)]
+    tables = [_stored_steps(store, entry)]
     for some, generation, indices in _at_once(waiting, loaded, plan, progress):
         rows, _ = _steps_of(generation, indices, some, candidates=KEPT, batch_size=batch_size, between=lambda: None)
         tables.append(STEPS.rows([row | {"run_id": entry.id} for row in rows]))
     if waiting:
         entry = rewrite_run(entry, {STEPS.name: pa.concat_tables(tables).sort_by(IN_ORDER)}, {})
     return ExplainedRun(entry, len(waiting), len(texts), recounted)
+
+
+def _stored_steps(store: Store, entry: Entry) -> pa.Table:
+    """All of the run's: what a damaged file has lost must not be lost for good as the run is written again."""
+    steps = store.table(_STEPS, {"run": entry.id}, of=[entry.id]).cast(STEPS.schema)
+    part = entry.parts.get(STEPS.name)
+    if part is not None and steps.num_rows != part.rows:
+        raise StoreError(f"steps of {entry.id} cannot be read: {steps.num_rows:,} of {part.rows:,}", "Run `verify`")
+    return steps
 
 
 def _at_once(

@@ -7,13 +7,14 @@ the page draws it as a card, ``python -m engine ask`` prints it, and both give t
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from typing import Any, cast
 
 from engine.comparing.measures import has_samples, is_pool, run_names
-from engine.errors import DriftscopeError, nearest, shown
+from engine.errors import DriftscopeError, nearest, one_line, shown
 from engine.figures.words import counted, listed
 from engine.installed import modules_of
 from engine.models.registry import load_registry
@@ -58,17 +59,16 @@ PAGES: dict[str, dict[tuple[str, str], list[str]]] = {
     },
     "logits": {("Models", ""): ["logits_models"], ("Health", ""): ["logits_health"], ("Parity", ""): ["logits_parity"]},
 }
-INSTALLED = modules_of("driftscope.questions")
+KEYS = list(dict.fromkeys(key for views in PAGES.values() for keys in views.values() for key in keys))
+INSTALLED: dict[str, str] = {}
 """Questions of other packages: modules by key. The page that a key begins with shows it; others are for terminals."""
-for _key in INSTALLED:
-    if _key.startswith("compare_"):
-        PAGES["compare"].setdefault(("Charts", "Installed"), []).append(_key)
-    elif (_page := _key.partition("_")[0]) in ("drift", "evidence", "profiles"):
-        [*PAGES[_page].values()][-1].append(_key)
-KEYS = list(dict.fromkeys([*(key for views in PAGES.values() for keys in views.values() for key in keys), *INSTALLED]))
+BROKEN: dict[str, str] = {}
+"""Why one of these is left out."""
+PARTS = ("TITLE", "OF", "OPTIONS", "COLUMNS", "CHARTS", "TABLES", "tables", "answer")  # of a question
 KINDS = {"run": RUN, "trace": TRACE, "log": LOGIT_LOG}
 MOST_DIGITS = 10  # of the number of a sample
 _answers: Memo[Answered] = Memo(96)
+log = logging.getLogger(__name__)
 
 
 class QuestionError(DriftscopeError):
@@ -76,15 +76,11 @@ class QuestionError(DriftscopeError):
 
 
 def question_of(key: str) -> Question:
+    if key in BROKEN:
+        raise QuestionError(f"the question {key} of another package is left out: {BROKEN[key]}", "Repair its package")
     if key not in KEYS:
         raise QuestionError(f"there is no question {shown(key)}", nearest(key, KEYS))
-    try:
-        return cast(Question, import_module(INSTALLED.get(key, f"engine.questions.{key}")))
-    except Exception as error:
-        if key not in INSTALLED:
-            raise
-        problem = f"the question {key} of another package cannot be imported ({type(error).__name__}: {error})"
-        raise QuestionError(problem, f"Repair {INSTALLED[key]}, or remove its package") from error
+    return cast(Question, import_module(INSTALLED.get(key, f"engine.questions.{key}")))
 
 
 def ask(store: Store, key: str, ids: Sequence[str], chosen: Mapping[str, Any] | None = None) -> Answered:
@@ -245,3 +241,33 @@ def number_of(option: Option, value: Any) -> int | float:
     if not low <= number <= high:
         raise QuestionError(f"{option.name} is between {low:g} and {high:g}, not {number:g}", "")
     return number
+
+
+def _add_installed() -> None:
+    """The questions of other packages, whose modules import this package: when all above is there. One that is no
+    question is left out with a warning, as is one whose key is taken."""
+    for key, module in modules_of("driftscope.questions").items():
+        if key in KEYS:
+            log.warning("the question %s of another package is left out: its key is taken", key)
+            continue
+        try:
+            question = import_module(module)
+        except Exception as error:  # noqa: BLE001 - code of others
+            BROKEN[key] = one_line(f"{type(error).__name__}: {error}")
+        else:
+            missing = [name for name in PARTS if not hasattr(question, name)]
+            if missing:
+                BROKEN[key] = f"{module} has no {listed(missing)}"
+        if key in BROKEN:
+            log.warning("the question %s of another package is left out: %s", key, BROKEN[key])
+            continue
+        INSTALLED[key] = module
+        KEYS.append(key)
+        page = key.partition("_")[0]
+        if page == "compare":
+            PAGES[page].setdefault(("Charts", "Installed"), []).append(key)
+        elif page in ("drift", "evidence", "profiles"):
+            [*PAGES[page].values()][-1].append(key)
+
+
+_add_installed()

@@ -39,7 +39,7 @@ OPTIONS = (
     Option("tl_align", None, "0 ms is", [START, WORK_FIRST],
            help="Its first event, or the first bin in which this side works"),
     Option("tl_from", 0.0, "From", unit="ms", bounds=(0.0, 1e9)),
-    Option("tl_to", 0.0, "To", unit="ms", bounds=(0.0, 1e9), help="0: the end"),
+    Option("tl_to", 0.0, "To", unit="ms", bounds=(0.0, 1e9), help="0, or before From: the end"),
     Option("tl_find", "", "Search", help="Words in the name of a slice or a family; what has them keeps its colour"),
     Option("pinned", None, "Pinned", is_picked=True),
 )  # fmt: skip
@@ -146,8 +146,10 @@ def windows_of(store: Store, entries: Sequence[Entry], side: str, options: Optio
     for entry in entries:
         parameters = {"side": side, "from_work": options["tl_align"] == WORK_FIRST}
         for row in store.table(ZERO, parameters, of=[entry.id]).to_pylist():
-            length_ms, low = (entry.row["span_us"] - row["zero_us"]) / 1000, options["tl_from"]
-            windows[entry.id] = Window(row["zero_us"], low, options["tl_to"] or max(length_ms, low))
+            low, high = options["tl_from"], options["tl_to"]
+            if high <= low:
+                high = max((entry.row["span_us"] - row["zero_us"]) / 1000, low)
+            windows[entry.id] = Window(row["zero_us"], low, high)
     return windows
 
 

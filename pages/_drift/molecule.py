@@ -339,12 +339,18 @@ def _atoms(
     )
 
 
+OF_OTHER_RUNS = """
+SELECT run_id, min(sample_id) AS sample_id FROM samples
+WHERE smiles = $smiles AND generation IS NOT DISTINCT FROM $generation
+GROUP BY ALL ORDER BY ALL
+"""
+
+
 def _other_sample(store: Store, inspection: Inspected) -> Inspected | None:
     """Of another run, the sample of the same molecule and generation that the reader asks for."""
     run, sample = inspection.run, inspection.sample
     runs = {other.run_id: other for other in runs_with_samples(store) if other.run_id != run.run_id}
-    sql = "SELECT run_id, min(sample_id) AS sample_id FROM samples WHERE smiles = $smiles GROUP BY ALL ORDER BY ALL"
-    rows = store.rows(sql, {"smiles": sample["smiles"]})
+    rows = store.rows(OF_OTHER_RUNS, {"smiles": sample["smiles"], "generation": sample["generation"]})
     sample_ids = {row["run_id"]: row["sample_id"] for row in rows if row["run_id"] in runs}
     if not sample_ids:
         return None

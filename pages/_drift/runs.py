@@ -65,7 +65,7 @@ def inspected_picker(default: Callable[[Sequence[Entry], bool], Sequence[Entry]]
         lambda entries: {entry.id: run_title(entry) for entry in entries},
         EMPTY,
         " with samples",
-        (state.OF, state.SAMPLE, state.ATOM, state.TOKEN, state.BIN),
+        (state.OF, state.SAMPLE, state.ATOM, state.TOKEN, state.BIN, state.CONFORMER, state.OTHER_READER),
     )
 
 

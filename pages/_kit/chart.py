@@ -364,14 +364,14 @@ def points(chart: Chart, rows: Sequence[Row], place: int) -> Row:
         "line": {"color": colours.background, "width": 1},
     }
     if chart.text:
-        trace |= labels_of(chart, rows)
+        trace.update(labels_of(chart, rows, is_first=place == 0 or chart.colour in ("run", "name")))
     if chart.low:
         trace[f"error_{chart.interval}"] = whiskers(chart, rows) | {"color": colours.muted, "thickness": 1.4}
     return trace
 
 
-def labels_of(chart: Chart, rows: Sequence[Row]) -> Row:
-    """Texts next to points; nothing where no row has one."""
+def labels_of(chart: Chart, rows: Sequence[Row], *, is_first: bool) -> Row:
+    """Texts next to points; nothing where no row has one. On one line with others, the first colour's are above."""
     texts = [row.get(chart.text) for row in rows]
     if not any(texts):
         return {}
@@ -379,8 +379,9 @@ def labels_of(chart: Chart, rows: Sequence[Row]) -> Row:
     def position(row: Row) -> str:
         if chart.interval == "y":
             return "middle right"
+        height = "top" if is_first else "bottom"
         # At the very left, where the axis has its labels, to the right of the mark.
-        return "top center" if round(row[chart.x], 2) else "top right"
+        return f"{height} center" if round(row[chart.x], 2) else f"{height} right"
 
     return {
         "mode": "markers+text",

@@ -14,6 +14,13 @@ from pages._kit.shown import put_shown
 Option = TypeVar("Option", bound=str)
 
 
+def leave_other_pages(*names: str) -> None:
+    """For the begin of a page, or of its filters: Streamlit hands on what another page's widget of that key had."""
+    for name in names:
+        if name not in st.query_params:
+            st.session_state.pop(name, None)
+
+
 def one_of(label: str, options: Sequence[Option], key: str, **more: Any) -> Option:
     """A row of buttons, one of which is always chosen: the first at first."""
     picked = st.segmented_control(

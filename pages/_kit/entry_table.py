@@ -20,6 +20,7 @@ from engine.lp_records import NO_LP
 from engine.records import RULE_HELP
 from engine.store.entries import Entry, came_at, is_profiled, label_words
 from pages._kit.card import FORMATS, THREE_DIGITS
+from pages._kit.choices import leave_other_pages
 from pages._kit.table_files import table_height
 from pages._kit.words import help_with_words
 
@@ -153,8 +154,7 @@ class EntryTable:
 
     def _filtered(self, rows: Sequence[EntryRow], ids: Sequence[str]) -> list[EntryRow]:
         """Draw the filters, and give the rows that pass them."""
-        for name in {*self.filters}.difference(st.query_params):
-            st.session_state.pop(name, None)  # Streamlit hands it on from another page's widget of that key
+        leave_other_pages(*self.filters)
         with st.container(horizontal=True, vertical_alignment="bottom", key=f"{self.key}-filters"):
             passing = list(rows)
             for name, label in BY_VALUE.items():

@@ -71,7 +71,8 @@ def escaped(text: str, *, has_code: bool = False) -> str:
     apart = _REPLACED_LATER.sub(lambda match: match[0] + _WORD_JOINER, seen)
     marked = _PUNCTUATION.sub(r"\\\1", apart)
     if has_code:  # without backslashes; what is quoted may be anybody's
-        code = r"((?<!\w)\\'.*\\')|\\`[^`]+\\`"
+        # On one line: a line of its own that begins with a tag would be HTML, whatever is around it.
+        code = r"((?<!\w)\\'.*\\')|\\`[^`\n]+\\`"
         marked = re.sub(code, lambda match: match[1] or re.sub(r"\\(.)", r"\1", match[0]), marked)
     return "\\\n".join(_margin(line) for line in marked.split("\n"))
 

@@ -25,7 +25,9 @@ def time_figure(chart: Chart, tables: Mapping[str, pa.Table], columns: Mapping[s
     """A panel for each value of ``split``: an area, and a row of lanes where it has spans."""
     from plotly.subplots import make_subplots
 
-    table, spans = tables[chart.table], tables[chart.spans].to_pylist()
+    table = tables[chart.table]
+    # A lane is a mark's name in a file of anybody's, and plotly reads labels as HTML.
+    spans = [{**span, "lane": safe(span["lane"])} for span in tables[chart.spans].to_pylist()]
     names = list(dict.fromkeys(table[chart.split].to_pylist()))
     hues = hues_of(list(dict.fromkeys(table[chart.colour].to_pylist())))
     spans_of = {name: [span for span in spans if span[chart.split] == name] for name in names}

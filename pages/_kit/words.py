@@ -67,11 +67,14 @@ def meanings() -> dict[str, str]:
     return {word: " ".join(meaning.split()) for words, meaning in entries for word in words.split(", ")}
 
 
+EVERYDAY = {"free"}  # explained with *forced*; elsewhere it has its usual meaning: use after free
+
+
 @cache
 def _spellings() -> dict[str, str]:
     """The glossary's word by each form that occurs in a text: ``cut`` and ``Cut``, but ``LP`` alone."""
     spellings = {}
-    for word in meanings():
+    for word in meanings().keys() - EVERYDAY:
         spellings[word] = word
         if not word.isupper():
             spellings |= {word[0].lower() + word[1:]: word, word[0].upper() + word[1:]: word}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import pytest
 
 from engine.errors import FileError
-from engine.file_forms import COMMANDS, FORMS, Becomes, endings_of, file_form, forms_of
+from engine.file_forms import COMMANDS, FORMS, Becomes, endings_of, file_form, forms_of, saying_what_is_taken
 from tests.cli import run
 
 
@@ -39,10 +40,19 @@ def test_a_file_has_one_form(tmp_path: Path, name: str, content: bytes, becomes:
 
 def test_a_form_that_becomes_something_else_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.smi").write_bytes(b"\x80\x04")
-    with pytest.raises(
-        FileError, match=r"a\.smi' is a pickle of molecules\. `run --smiles-file` takes lines of SMILES"
-    ):
+    with pytest.raises(FileError, match=r"a\.smi' is a pickle of molecules\. Taken are lines of SMILES"):
         file_form(tmp_path / "a.smi", "molecules")
+
+
+def test_a_pickle_of_before_is_no_list_and_an_error_says_once_what_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "old.pkl").write_bytes(pickle.dumps({"a": 1}, protocol=0))
+    with pytest.raises(FileError, match=r"old\.pkl' is a pickle of molecules\. Taken are"):
+        file_form(tmp_path / "old.pkl", "molecules")
+    assert file_form(tmp_path / "old.pkl", "references").words == "a pickle of molecules"
+    (tmp_path / "a.jsonl").write_bytes(b"PAR1")
+    with pytest.raises(FileError) as error, saying_what_is_taken(tmp_path / "a.jsonl", "trace"):
+        file_form(tmp_path / "a.jsonl", "trace")
+    assert str(error.value).count("takes Chrome traces") == 1
 
 
 @pytest.mark.parametrize(

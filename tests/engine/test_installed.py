@@ -89,7 +89,28 @@ def test_what_cannot_be_imported_costs_one_line(environment: dict[str, str], tmp
     for module in ("free_lp", "compare_count"):
         (tmp_path / f"{module}.py").write_text("import gone_module\n")
     refused = python(environment, "-m", "engine", "ask", "compare_count", "any")
-    assert refused.returncode == 2 and "Repair compare_count, or remove its package" in refused.stderr
+    assert refused.returncode == 2 and "is left out: ModuleNotFoundError" in refused.stderr
     assert "Traceback" not in refused.stderr and "No module named 'gone_module'" in refused.stderr
     listed = python(environment, "-m", "engine", "runs", "--json")
     assert listed.returncode == 0 and "the LP free of another package is left out" in listed.stderr
+
+
+def test_what_is_no_question_and_a_key_that_is_taken_are_left_out(environment: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "compare_count.py").write_text("TITLE = 'Nothing else'\n")
+    points = tmp_path / "compare_count-1.0.dist-info" / "entry_points.txt"
+    points.write_text(points.read_text() + "compare_figures = compare_count\n[driftscope.lps]\nbad = not a module!\n")
+    listed = python(environment, "-m", "engine", "ask", "--json")
+    keys = [row["key"] for row in json.loads(listed.stdout)["rows"]]
+    assert "compare_count" not in keys and keys.count("compare_figures") == 1
+    assert "compare_count has no OF, OPTIONS" in listed.stderr and "its key is taken" in listed.stderr
+    assert "not a module! is no module" in listed.stderr
+
+
+def test_an_lp_whose_module_needs_ours_is_there_whatever_is_imported_first(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    module = tmp_path / "free_lp.py"
+    module.write_text("from engine.lp.constraint import Constraint\n" + LP)
+    for first in ("engine.lp.processor", "engine.lp.exact", "engine.lp_records"):
+        code = f"import {first}; from engine.lp_records import LPS; print('free' in LPS)"
+        assert python(environment, "-c", code).stdout.strip() == "True", first

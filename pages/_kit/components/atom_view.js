@@ -162,7 +162,8 @@ class Atoms {
   say(step) {
     this.tip.hidden = step === null;
     if (step === null) return;
-    this.tip.replaceChildren(...tipLines((this.stepOf(step.dataset.column) ?? step).token));
+    const written = this.text.contains(step) ? this.stepOf(step.dataset.column) : step; // a row may be another run's
+    this.tip.replaceChildren(...tipLines((written ?? step).token));
     const box = step.getBoundingClientRect();
     this.tip.style.left = `${Math.max(8, Math.min(box.left, innerWidth - this.tip.offsetWidth - 16))}px`;
     const isBelow = box.bottom + this.tip.offsetHeight + 8 < innerHeight;

@@ -41,6 +41,7 @@ class Molecules {
     this.root.querySelector("datalist").replaceChildren(...large.ready.map((words) => new Option(words, words)));
     this.list.setAttribute("aria-label", large.label);
     this.cells = large.cells.map((cell, i) => this.newCell(cell, i));
+    this.selected = undefined; // none of the new ones is marked
     this.list.replaceChildren(...this.cells);
     this.sift();
   }
@@ -59,7 +60,8 @@ class Molecules {
     cell.append(image, words);
     cell.title = [name, about].filter(Boolean).join("\n");
     cell.setAttribute("aria-label", cell.title.replaceAll("\n", ", "));
-    cell.found = `${cell.title}\n${words.textContent}`.toLowerCase();
+    const shown = lines.map((parts) => parts.map(([text]) => text).join(" "));
+    cell.found = [cell.title, ...shown].join("\n").toLowerCase();
     return cell;
   }
 

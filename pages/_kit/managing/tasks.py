@@ -53,7 +53,6 @@ def tray() -> None:
     # The page that is drawn now shows what those that have ended brought.
     ended = {task.number for task, seen in tasks if seen.has_ended}
     with st.sidebar.container(key="jobs", gap="small"):
-        st.markdown(f"**{counted(len(tasks), 'job')}**")
         (st.fragment(run_every=TICK_S)(_draw) if len(ended) < len(tasks) else _draw)(ended)
 
 
@@ -61,6 +60,8 @@ def _draw(ended: set[int]) -> None:
     tasks = task_queue().tasks()
     if {task.number for task, seen in tasks if seen.has_ended} - ended:
         st.rerun()  # the page shows what is new, or the ticking ends
+    if tasks:
+        st.markdown(f"**{counted(len(tasks), 'job')}**")
     store = Store.open()
     old = [task for task, seen in tasks if seen.has_ended][MOST_ENDED:]
     for task, seen in tasks:

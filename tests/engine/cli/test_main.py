@@ -90,6 +90,8 @@ def test_a_wrong_call_is_one_line(argv: tuple[str, ...], said: str) -> None:
         ("junk --bins 0.05 9 TEXT", "junk --bins 0.05 9 TEXT"),
         ("junk --bins='0.05 9'", "junk --bins 0.05 9"),
         ("junk --bins", "junk --bins"),
+        ("junk --bins= TEXT", "junk --bins '' '' TEXT"),
+        ("ask lab_text TEXT --bins NAME", "ask lab_text TEXT --bins NAME"),
         ("models demo-qwen --json", "models list demo-qwen --json"),
         ("models --json", "models --json"),
         ("models add FOLDER", "models add FOLDER"),

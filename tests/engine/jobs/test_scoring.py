@@ -6,11 +6,12 @@ import json
 import shutil
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
-from engine.errors import RunError
+from engine.errors import RunError, StoreError
 from engine.inspection.lp_cost import cost_of_run
 from engine.inspection.runs import run_facts
 from engine.jobs import scoring
@@ -130,6 +131,21 @@ def forget(store: Store, run_id: str) -> None:
     path = folder_of(store, run_id) / "run.json"
     sheet = json.loads(path.read_text())
     path.write_text(json.dumps({**sheet, "schema": 4, "tables": {**sheet["tables"], "steps": asdict(part)}}))
+
+
+def test_what_is_left_of_damaged_steps_is_not_written_back(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bug: steps of a damaged file were passed over, and the run was then written anew without them."""
+    run_id = only(store)
+    table = Store.table
+
+    def without_steps(self: Store, sql: str, *more: Any, **named: Any) -> Any:
+        rows = table(self, sql, *more, **named)
+        return rows.slice(0, 0) if sql == scoring._STEPS else rows
+
+    monkeypatch.setattr(Store, "table", without_steps)
+    for work in (explain_run, score_run):
+        with pytest.raises(StoreError, match=r"cannot be read: 0 of"):
+            work(store, run_id)
 
 
 def test_a_run_that_does_not_say_how_it_was_sampled_is_refused(tmp_path: Path) -> None:

@@ -294,6 +294,9 @@ def test_spans_of_a_window(store: Store, tmp_path: Path) -> None:
     ]
     part = rows(store, "timeline", entry, table="spans", tl_from="0.11", tl_to="0.125")
     assert [row["what"] for row in part if row["kind"] == "event"] == [FMHA]
+    assert rows(store, "timeline", entry, table="spans", tl_from="0.11", tl_to="0.1") == rows(
+        store, "timeline", entry, table="spans", tl_from="0.11"
+    ), "an end before its start is none"
     found = rows(store, "timeline", entry, table="spans", tl_find="fmha_X pause")
     assert not any(not row["is_faint"] for row in found)  # both words in one name
     found = rows(store, "timeline", entry, table="spans", tl_find="FMHA")
