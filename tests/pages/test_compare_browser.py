@@ -202,7 +202,7 @@ def test_two_molecules_under_two_lps_from_start_to_end(browser: Browser, tmp_pat
         expect(seen.page.get_by_text(re.compile(r"2 runs in \d+"))).to_be_visible(timeout=RUN_LIMIT_MS)
         none, exact = [entry.id for entry in Store(Files(tmp_path)).listing().entries]
         tabs = len(browser.pages)
-        seen.page.get_by_test_id("stMain").get_by_role("button", name="Compare runs").click()
+        seen.page.get_by_test_id("stSidebar").get_by_role("button", name="Compare runs").click()
         expect(seen.page).to_have_url(f"{server.url}/compare?control={none}&test={exact}")
         assert len(browser.pages) == tabs
         expect(legend(seen)).to_have_text(["none (control)", "exact"])
