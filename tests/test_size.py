@@ -24,26 +24,26 @@ GROUND = ("__init__", "assets", "errors", "installed", "paths", "processes", "re
 # has all of pages/, the second the folders of single pages, the third scripts and styles, most of them the kit's.
 ROOMS: dict[str, tuple[int, tuple[str, ...]]] = {
     "app.py, pages/*.py": (11_500, ("app.py", "pages/*")),
-    "pages/_live/, _drift/, ...": (4_200, tuple(f"pages/_{page}/*" for page in PAGES)),
-    "pages/_kit/": (2_250, ("pages/*.js", "pages/*.css", "pages/*.html")),
-    "engine/cli/": (2_440, ("engine/cli/*", "engine/__main__.py")),
-    "engine/questions/": (6_790, ("engine/questions/*",)),
+    "pages/_live/, _drift/, ...": (4_230, tuple(f"pages/_{page}/*" for page in PAGES)),
+    "pages/_kit/": (2_310, ("pages/*.js", "pages/*.css", "pages/*.html")),
+    "engine/cli/": (2_500, ("engine/cli/*", "engine/__main__.py")),
+    "engine/questions/": (6_950, ("engine/questions/*",)),
     "engine/evidence/, engine/comparing/": (2_000, ("engine/evidence/*", "engine/comparing/*")),
-    "engine/jobs/": (2_480, ("engine/jobs/*",)),
-    "engine/inspection/": (3_880, ("engine/inspection/*",)),
+    "engine/jobs/": (2_550, ("engine/jobs/*",)),
+    "engine/inspection/": (3_960, ("engine/inspection/*",)),
     "engine/profile/, engine/logits/": (3_200, ("engine/profile/*", "engine/logits/*")),
-    "engine/store/": (3_980, ("engine/store/*", "engine/user_files.py", "engine/file_forms.py")),
+    "engine/store/": (4_070, ("engine/store/*", "engine/user_files.py", "engine/file_forms.py")),
     "engine/decode/": (4_200, ("engine/decode/*",)),
-    "engine/lp/, engine/models/": (4_480, ("engine/lp/*", "engine/lp_records.py", "engine/models/*")),
+    "engine/lp/, engine/models/": (4_590, ("engine/lp/*", "engine/lp_records.py", "engine/models/*")),
     "engine/text/": (2_800, ("engine/text/*",)),
-    "engine/chem/": (3_900, ("engine/chem/*",)),
+    "engine/chem/": (3_950, ("engine/chem/*",)),
     "engine/figures/, sandbox.py, errors.py, records.py, paths.py": (
         2_125,
         ("engine/figures/*", *(f"engine/{name}.py" for name in GROUND)),
     ),
-    "the product": (52_550, ("app.py", "pages/*", "engine/*")),
-    "tools/": (8_300, ("tools/*",)),
-    "tests/": (40_720, ("tests/*",)),
+    "the product": (54_000, ("app.py", "pages/*", "engine/*")),
+    "tools/": (8_450, ("tools/*",)),
+    "tests/": (41_700, ("tests/*",)),
 }
 
 
