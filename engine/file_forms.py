@@ -99,13 +99,18 @@ def form_by_name(path: Path, becomes: Becomes) -> FileForm | None:
     return next((form for form in forms_of(becomes) if ending in form.endings), None)
 
 
-def file_form(path: Path, becomes: Becomes) -> FileForm:
-    """FileError for one that becomes something else, or is of no known form."""
+def _told_by_bytes(path: Path) -> list[FileForm]:
+    """By the first ones, which texts have not. An older pickle begins otherwise, and is no text all the same."""
     with open_file(path) as file:
         head = file.read(4)
-    by_head = [form for form in FORMS if form.begins and head.startswith(form.begins)]
-    # An older pickle begins otherwise, and is no text all the same.
-    by_head = by_head or [form for form in FORMS if form.begins and path.suffix.lower() in form.endings]
+    told = [form for form in FORMS if form.begins]
+    by_head = [form for form in told if head.startswith(form.begins)]
+    return by_head or [form for form in told if path.suffix.lower() in form.endings]
+
+
+def file_form(path: Path, becomes: Becomes) -> FileForm:
+    """FileError for one that becomes something else, or is of no known form."""
+    by_head = _told_by_bytes(path)
     rest = next((form for form in forms_of(becomes) if form.is_rest), None)
     form = next((form for form in by_head if becomes in form.becomes), None)
     form = form or (None if by_head else form_by_name(path, becomes) or rest)

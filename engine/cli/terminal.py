@@ -49,16 +49,14 @@ def spelled_out(words: Sequence[str]) -> list[str]:
     spelled, rest = list(words[:1]), list(words[1:])
     if spelled == ["ask"]:  # its options are the question's
         return list(words)
-    if spelled == ["models"] and next((word for word in rest if word[:1] != "-"), "list") not in MODEL_COMMANDS:
+    if spelled == ["models"] and _names_no_command(rest):
         spelled.append("list")
     while rest and rest[0] != "--":
         word = rest.pop(0)
         values = list(itertools.takewhile(lambda value: value[:1] != "-" or value == "-", rest))
-        name, _, joined = word.partition("=")
-        if word == "--bins=":  # of a script's empty variable
-            spelled += [name, "", ""]
-        elif name == "--bins":
-            spelled += [name, *_pair(joined, rest)]
+        name = word.partition("=")[0]
+        if name == "--bins":
+            spelled += [name, *_pair(word.partition("=")[1:], rest)]
         elif word == "--rmsd" and not values:
             spelled.append("--rmsd=10")
         elif (words[0], word) in SPREAD and values:
@@ -69,8 +67,16 @@ def spelled_out(words: Sequence[str]) -> list[str]:
     return [*spelled, *rest]
 
 
-def _pair(joined: str, rest: list[str]) -> list[str]:
-    """``FILE`` and an empty one, or ``0.05 9``: behind ``=``, else taken from the words behind it."""
+def _names_no_command(rest: Sequence[str]) -> bool:
+    """Of ``models``: its first word is none, but a model."""
+    return next((word for word in rest if word[:1] != "-"), "list") not in MODEL_COMMANDS
+
+
+def _pair(behind: Sequence[str], rest: list[str]) -> list[str]:
+    """``FILE`` and an empty one, or ``0.05 9``: ``behind`` a ``=``, else taken from the words behind it."""
+    sign, joined = behind
+    if sign and not joined:  # of a script's empty variable
+        return ["", ""]
     if joined:
         pair = joined.split(" ") if _is_number(joined.partition(" ")[0]) else [joined]
     else:
