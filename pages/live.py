@@ -11,7 +11,6 @@ from engine.jobs.plan import ModelChoice, RunPlan
 from engine.models.registry import bins_of
 from engine.records import Molecule
 from engine.text.examples import examples_of
-from pages._kit.choices import leave_other_pages
 from pages._kit.errors import error_markdown, shown_errors
 from pages._kit.frame import page
 from pages._kit.generation_inputs import bins_input, examples_input, quick_inputs, sampling_input
@@ -37,7 +36,6 @@ INPUTS = "live_inputs_open"
 def inputs(wrong: DeltaGenerator) -> tuple[Molecule, ...]:
     """All inputs, folded to a line with the Generate button; the molecules that are typed in. ``wrong`` is where errors
     are, since a folded form would hide them."""
-    leave_other_pages("model")
     with st.container(horizontal=True, key="live-line"):
         folded = fold(folded_words(), INPUTS, is_unfolded(INPUTS, False), ":material/edit:")
         start = st.container(width="content")
@@ -97,10 +95,8 @@ with shown_errors():
         with opening:
             show_opening()
     else:
-        grid = st.container()
-        choose_sample(molecules)  # before the grid, which marks what is chosen
         if not is_running:
-            with grid:
-                show_grid()
+            show_grid()
+        choose_sample(molecules)
         (show_running if is_running else show_results)(shown_sample())
 put_shown(page="live")

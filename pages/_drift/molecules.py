@@ -24,7 +24,6 @@ from pages._drift import files, state
 from pages._drift import molecule as drift_molecule
 from pages._drift.state import Spot
 from pages._kit.card import card, show_table
-from pages._kit.choices import leave_other_pages
 from pages._kit.components.molecule_list import Cell, Line, molecule_list
 from pages._kit.errors import error_markdown, escaped
 from pages._kit.inspected import inspected
@@ -143,7 +142,6 @@ def _clear_filters() -> None:
 def _answered(store: Store, runs: Sequence[RunFacts]) -> Answered:
     """With what of the question's options is chosen, also before its widget has read the address; nothing of an address
     that names what there is not."""
-    leave_other_pages("contains")
     chosen = {}
     for option in question.OPTIONS:
         value = st.session_state.get(option.name, st.query_params.get(option.name))

@@ -13,6 +13,7 @@ from streamlit.runtime.pages_manager import PagesManager
 from engine import __version__
 from engine.lp_records import FORMER_NAMES, full_name, split_cleanup
 from pages._kit import shown
+from pages._kit.choices import leave_other_pages
 from pages._kit.components.address import limit_steps
 from pages._kit.errors import shown_errors
 from pages._kit.managing import tasks
@@ -24,6 +25,8 @@ NAME = "Driftscope"
 FAVICON = str(Path(__file__).with_name("favicon.svg"))
 _LOGO = str(Path(__file__).with_name("logo.svg"))
 _CSS = Path(__file__).with_name("frame.css")
+OPEN_PAGE = "page that is open"
+OF_SEVERAL_PAGES = ("contains", "model")  # keys of widgets that mean something else on another page
 SEVERAL_LPS = ("advice_lps", "run_lp")
 
 
@@ -32,6 +35,9 @@ def page(title: str, lead: str) -> None:
     _leave_old_navigation()
     _rename_lps()
     shown.forget()
+    if st.session_state.get(OPEN_PAGE) != title:
+        leave_other_pages(*OF_SEVERAL_PAGES)
+    st.session_state[OPEN_PAGE] = title
     release_of_other_pages(title)
     # The favicon is a file of ours: a Material symbol would be fetched from the web.
     st.set_page_config(page_title=f"{title} · {NAME}", page_icon=FAVICON, layout="wide")

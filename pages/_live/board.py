@@ -22,6 +22,7 @@ from pages._live import session
 PREVIEW_PX, HEIGHT_PX = 210, 150
 MOST_NOTES = 6
 _MOLECULE, _ANSWER = "molecule", "answer"
+MOST_DIGITS = 9  # of a number in the address
 
 
 def choose_sample(molecules: Sequence[Molecule]) -> None:
@@ -52,8 +53,8 @@ def shown_sample() -> int:
     if not lanes:
         return 0
     generations = lanes[0].watch.plan.plan.generations
-    answer = st.session_state.get(_ANSWER) or 1
-    return _molecule_index(len(lanes[0].watch.molecules)) * generations + min(int(answer), generations) - 1
+    answer = min(_chosen(_ANSWER), generations)
+    return _molecule_index(len(lanes[0].watch.molecules)) * generations + answer - 1
 
 
 def put_sample(sample: int) -> None:
@@ -118,8 +119,14 @@ def size_words(molecules: Sequence[Molecule]) -> str:
 
 
 def _molecule_index(count: int) -> int:
-    chosen = st.session_state.get(_MOLECULE) or 1
-    return int(chosen) - 1 if chosen <= count else 0
+    chosen = _chosen(_MOLECULE)
+    return chosen - 1 if chosen <= count else 0
+
+
+def _chosen(name: str) -> int:
+    """A number of the address, also before its widget has read it."""
+    text = str(st.session_state.get(name) or st.query_params.get(name))
+    return max(1, int(text)) if text.isdecimal() and len(text) < MOST_DIGITS else 1
 
 
 def _wrong_in(shown: int) -> dict[int, str]:

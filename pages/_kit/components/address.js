@@ -21,8 +21,9 @@ function redraw(element, setTriggerValue) {
   const ground = getComputedStyle(element).getPropertyValue("--st-background-color");
   const before = globalThis.driftscopeGround;
   globalThis.driftscopeGround = ground;
+  globalThis.driftscopeRedraw = () => setTriggerValue("ground", ground); // the newest: Streamlit passes over others
   // Later than what parts of the page send for the new theme: Streamlit takes one part's values at a time.
-  if (before && before !== ground) setTimeout(() => setTriggerValue("ground", ground), 100);
+  if (before && before !== ground) setTimeout(() => globalThis.driftscopeRedraw(), 100);
 }
 
 export default function ({ data, parentElement, setTriggerValue }) {

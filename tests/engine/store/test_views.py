@@ -147,6 +147,9 @@ def test_a_query_that_takes_more_says_so(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_column_that_went_is_left_out_of_queries_and_of_what_is_written_again(tmp_path: Path) -> None:
     """Runs of version 9 have `log_weight_sd`, which nothing wrote or read."""
     store, entry = copied(tmp_path, RUN, demo_run("qwen", "exact"))
+    craft(entry, "samples", lambda rows: rows.append_column("log_weight_sd", pa.nulls(rows.num_rows, pa.float64())))
+    craft_sheet(entry, lambda sheet: sheet.update(schema=9))
+    entry = store.snapshot().entry(entry.id)
     assert entry.version == 9 and "log_weight_sd" in entry.read("samples").schema.names
     written(store.home, "today")
     sql = "SELECT * FROM samples ORDER BY run_id, sample_id"
