@@ -47,6 +47,15 @@ def test_a_page_runs_alone_and_an_engine_error_is_one_message_and_its_end() -> N
     assert re.findall(r"(?<!\\)`.*?`", error.value) == ["`1`"], "of our advice alone"
 
 
+def test_what_another_page_had_under_the_same_key_is_left_on_arrival_alone() -> None:
+    """The bug: words that filter Compare's runs filtered Drift's molecules too."""
+    imports = "import streamlit as st\nfrom pages._kit.frame import page\n"
+    app = AppTest.from_string(f"{imports}page('Here', 'One')\nst.text_input('A', key='contains')")
+    app.session_state["contains"] = "of another page"
+    assert not app.run().text_input(key="contains").value
+    assert app.text_input(key="contains").set_value("ours").run().text_input(key="contains").value == "ours"
+
+
 def test_what_others_wrote_between_backticks_of_two_lines_is_no_html() -> None:
     """The bug: a line that begins with a tag is HTML, though it is inside of what was taken for code."""
     marked = escaped("one ` two\n<h3>three</h3> ` four", has_code=True)
