@@ -167,6 +167,7 @@ def test_the_list_is_filtered_by_typing_and_walked_by_arrows(browser: Browser, d
             expect(seen.page).to_have_url(re.compile(f"sample={sample}(&|$)"))
         expect(cells(seen, "[aria-selected=true]")).to_be_focused()
         expect(found.first).to_be_in_viewport()  # it stays in sight beside the last row of the molecule
+        seen.settle()  # the rows of the molecule before go
         row = seen.page.locator(".atoms .row").last
         row.scroll_into_view_if_needed()
         expect(cells(seen, "[aria-selected=true]")).to_be_in_viewport()
