@@ -64,8 +64,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     runs = [facts_of(entry) for entry in entries]
     groups = _groups_by_axis(store, runs) if by == "axis" else _groups(store, runs, by)
     kept = groups if by == "axis" else sorted(groups, key=lambda group: -group.total)[:MOST_GROUPS]
-    every = [drift for group in kept for drift in group.by_drift]
-    drifts = [*([None] if any(group.cut for group in kept) else []), *range(min([*every, -1]), max([*every, 1]) + 1)]
+    drifts = _places(kept)
     bars = [bar for group in kept for bar in _bars(group, drifts, by, picked, _members(group, runs, by))]
     about = {
         "left_out": len(groups) - len(kept),
@@ -78,6 +77,15 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         "bars": rows_table(bars if any(group.total for group in groups) else []),
         "about": rows_table([about]),
     }
+
+
+def _places(groups: Sequence[Group]) -> list[int | None]:
+    """Of the bars, from -1 to 1 at least; the first, None, is of cut blocks, where there are some."""
+    known = [drift for group in groups for drift in group.by_drift]
+    drifts: list[int | None] = [*range(min([*known, -1]), max([*known, 1]) + 1)]
+    if any(group.cut for group in groups):
+        drifts.insert(0, None)
+    return drifts
 
 
 def _groups(store: Store, runs: Sequence[RunFacts], by: By) -> list[Group]:

@@ -16,19 +16,20 @@ function limitSteps() {
   return true;
 }
 
-// Charts and drawings are made in Python in the theme's colours, and Streamlit runs no script for another theme.
-function redraw(element, setTriggerValue) {
-  const ground = getComputedStyle(element).getPropertyValue("--st-background-color");
-  const before = globalThis.driftscopeGround;
-  globalThis.driftscopeGround = ground;
+// Charts and drawings are made in Python in the colours of the theme that it knew of, and Streamlit runs no script for
+// another theme: it is asked for once.
+function redraw(element, drawn, setTriggerValue) {
+  const ground = getComputedStyle(element).getPropertyValue("--st-background-color").trim();
+  const isAsked = globalThis.driftscopeAsked === ground;
+  globalThis.driftscopeAsked = ground === drawn ? null : ground;
   globalThis.driftscopeRedraw = () => setTriggerValue("ground", ground); // the newest: Streamlit passes over others
   // Later than what parts of the page send for the new theme: Streamlit takes one part's values at a time.
-  if (before && before !== ground) setTimeout(() => globalThis.driftscopeRedraw(), 100);
+  if (ground !== drawn && !isAsked) setTimeout(() => globalThis.driftscopeRedraw(), 100);
 }
 
 export default function ({ data, parentElement, setTriggerValue }) {
   globalThis.driftscopeSteps ??= limitSteps();
-  if (data?.redraws) return redraw(parentElement.querySelector("span"), setTriggerValue);
+  if (data?.ground) return redraw(parentElement.querySelector("span"), data.ground, setTriggerValue);
   if (!data || data.stamp === globalThis.driftscopeStamp) return; // Streamlit calls again when the theme changes
   globalThis.driftscopeStamp = data.stamp;
   const url = new URL(location.href);

@@ -14,11 +14,12 @@ import streamlit as st
 from streamlit.runtime.scriptrunner_utils.script_run_context import get_script_run_ctx
 
 from pages._kit.components.once import source
+from pages._kit.theme import palette
 
 
 def limit_steps() -> None:
     """For the begin of every page: the browser's Back undoes one act of the reader a step; a new theme redraws all."""
-    _mount(key="address-steps", data={"redraws": True}, on_ground_change=lambda: None)
+    _mount(key="address-steps", data={"ground": palette().background}, on_ground_change=lambda: None)
 
 
 def put_quietly(values: Mapping[str, str | Sequence[str]]) -> None:

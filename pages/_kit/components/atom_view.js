@@ -45,14 +45,6 @@ class Atoms {
     if (this.atom !== null) this.tell(null);
   }
 
-  // Pictures are drawn in Python, for the theme that it knew of: one view of the page asks once for those of another.
-  restyle() {
-    const ground = getComputedStyle(this.root).getPropertyValue("--st-background-color").trim();
-    const isRight = ground === this.message.ground;
-    if (!isRight && globalThis.driftscopeAsked !== ground) this.shell.trigger("ask", Date.now());
-    globalThis.driftscopeAsked = isRight ? null : ground;
-  }
-
   update(message) {
     for (const [name, row] of Object.entries(message.rows)) {
       if (!this.known.has(name)) this.known.set(name, { row });
@@ -64,7 +56,6 @@ class Atoms {
     // It is written: the worst come first.
     if (this.message.follow && !message.follow) for (const box of scrolled) box.scrollTop = 0;
     this.message = message;
-    this.restyle();
     this.root.querySelector("header").hidden = !message.caption;
     this.root.querySelector(".label").textContent = message.label;
     this.root.querySelector(".caption").textContent = message.caption;

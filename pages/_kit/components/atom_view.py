@@ -21,7 +21,6 @@ from engine.inspection.atoms import AtomRow, Token, angstrom
 from engine.questions.question import Tables
 from pages._kit.components.atom_picks import show_pickable, valid_index
 from pages._kit.components.once import Component, sent_under, source
-from pages._kit.theme import palette
 
 OnPick = Callable[[int | None, int | None], None]
 """Gets the atom and the column of the picked token; None for what was not picked."""
@@ -130,7 +129,6 @@ def atom_view(
         "atom": valid_index(atom, atoms),
         "token": valid_index(token, columns),
         "max_height": max_height,
-        "ground": palette().background,
     }
 
     def pick(index: int | None) -> None:

@@ -1,6 +1,6 @@
 // The loader of a component whose large parts come once; once.py says why. A module is kept for the whole page, so that
 // three strips load it once. It exports `mount(shell)`; what that returns has `update(message)`, which answers false
-// when it cannot use the message because an earlier one is missing, and perhaps `restyle()` and `destroy()`.
+// when it cannot use the message because an earlier one is missing, and perhaps `destroy()`.
 const AGAIN_MS = 2000; // an answer can be passed over as well
 const modules = (globalThis.driftscopeModules ??= new Map()); // build -> { code, module }
 const shells = new WeakMap(); // root element -> Shell
@@ -24,7 +24,7 @@ class Shell {
   }
 
   receive(data) {
-    if (data === this.data) return this.part?.restyle?.(); // Streamlit calls again when the theme changes
+    if (data === this.data) return; // Streamlit calls again when the theme changes
     this.data = data;
     if (data.code && !modules.has(data.build)) modules.set(data.build, { code: data.code, module: load(data.code.js) });
     if (!modules.has(data.build)) return this.ask();
