@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from engine.errors import ConstraintError, nearest, shown
 from engine.lp.constraint import LpParameters
@@ -81,7 +81,8 @@ class ServedLp:
             conformers=_count(ours, "conformers", 1),
             conformers_before=_count(ours, "conformers_before", 0),
         )
-        request = cls(lp, smiles, cast("Descriptors", descriptors) or None, parameters)
+        style = descriptors if descriptors in DESCRIPTORS else None
+        request = cls(lp, smiles, style, parameters)
         _check(request)
         return request
 

@@ -287,13 +287,14 @@ def test_a_place_that_was_found_is_kept_and_moved(is_cleared: bool) -> None:
 def test_what_is_struck_without_a_question_is_little(sharpness: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """At most 1e-4 of what stays; where few tokens have nearly all of the mass, few are asked."""
     given, exact = pair(SMALL[:1])
-    ask, columns, asked, rests, total = given._tokens.ask, given._columns, set[int](), [0.0], [0, 0]
+    tokens = given._asker._tokens
+    ask, columns, asked, rests, total = tokens.ask, given._columns, set[int](), [0.0], [0, 0]
 
     def noted(candidates: Any, index: np.ndarray, of_rows: np.ndarray) -> None:
         asked.update(columns[of_rows].tolist())
         ask(candidates, index, of_rows)
 
-    monkeypatch.setattr(given._tokens, "ask", noted)
+    monkeypatch.setattr(tokens, "ask", noted)
     ids, scores, draws = padded(SMALL[:1]), noise(1, ROWS["qwen3"]), torch.Generator().manual_seed(3)
     while len(rests) == 1 or ids[0, -1] != end_of(load_tokenizer("qwen3")):
         asked.clear()
