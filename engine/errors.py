@@ -137,6 +137,10 @@ class ModelError(DriftscopeError):
     """A checkpoint that cannot be loaded, or does not fit its tokenizer, its config or the device."""
 
 
+class ServerError(ModelError):
+    """A server that cannot be reached, refuses a request, or answers with what cannot be used."""
+
+
 class ConstraintError(DriftscopeError):
     """A constraint that is unknown, cannot be compiled, or is asked for what it does not have."""
 

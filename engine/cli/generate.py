@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
 app = cli.new_app()
 DESCRIPTORS_HELP = "of bare heteroatoms: [O], or [OH] with-hydrogens (default: the LP's own, else the model's)"
+BACKEND_HELP = "fast (ours), hf (plain generate), server (see --url), or auto: fast where it runs the model, else hf"
+URL_HELP = "of the server of --backend server, such as http://127.0.0.1:8000 (default: DRIFTSCOPE_SERVER)"
 LPS_HELP = f"{', '.join(LPS)}; default: {DEFAULT_LP}"
 SMILES = cli.words(None, "SMILES", "molecules; - reads standard input, one per line")
 SubmitKind = Literal["local", "debug", "slurm", "h100", "a100"]
@@ -65,6 +67,7 @@ class Model:
     threads: int | None = cli.THREADS
     dtype: Literal["float32", "bfloat16", "float16"] | None = cli.option(None, "default: as registered")
     attention: Literal["sdpa", "eager"] = cli.option("sdpa", "for the backend hf")
+    url: str | None = cli.option(None, URL_HELP, metavar="URL")
 
     def chosen(self, model: str | None) -> tuple[ModelEntry, ModelChoice]:
         from engine.jobs.plan import ModelChoice
@@ -76,6 +79,12 @@ class Model:
         choice = ModelChoice(**cli.given(ModelChoice, self) | {"alias": model or "", "folder": folder})
         entry = choice.entry()
         return entry, choice if folder else replace(choice, alias=entry.alias, step=entry.step)
+
+    def check_server(self, backend: str, profile: bool, log_logits: Any, resume: str | None = None) -> None:
+        """An error for what a server has not, or what no server is asked for. A run that is resumed has its backend."""
+        is_local = backend != "server"
+        cli.only_with("--backend server", not is_local or resume, url=self.url)
+        cli.only_with("another backend than server", is_local, profile=profile, log_logits=log_logits)
 
     def check_step(self, models: Sequence[str | None]) -> None:
         if self.step and len(models) > 1:
@@ -94,7 +103,7 @@ class Plan:
     )
     most_thrown: float | None = cli.option(None, "blocks thrown away, of each one's (guarded 1, shaped 2)", of=FROM_0)
     checks: str = cli.option(",".join(GUARD_CHECKS), "lp guarded or shaped: what is checked", "--guard")
-    backend: str = cli.option("auto", "fast (ours), hf (plain generate), or auto: fast where it runs the model")
+    backend: str = cli.option("auto", BACKEND_HELP)
     compile: bool = cli.option(False, "compile the fast backend (takes minutes; for a GPU)")
     sampling: str = cli.option("qwen3", "a preset, such as greedy", "--sampling", "--sampling-config")
     temperature: float | None = cli.option(None, "overrides the preset", of=FROM_0)
@@ -237,16 +246,16 @@ def generate(
         raise DriftscopeError("--no-logit-processor is --lp none", "Give one of the two")
     entry, choice = of_model.chosen(model)
     plan = of_plan.of(entry.numbers, NO_LP if no_logit_processor else lp)
+    of_model.check_server(plan.backend, profiled.profile, logged.log_logits)
     profiled.check(io, profile_run)
     molecules, skipped = read_molecules(io, smiles or [], file)
     # Imported here: torch takes seconds.
     from engine.decode.generation import Generation, backend_for, document, names_of
     from engine.inspection.trace_steps import aligned_samples
     from engine.models.devices import set_threads
-    from engine.models.loading import load_model
 
     set_threads(of_model.threads)
-    loaded = load_model(entry, choice.device, choice.dtype, choice.attention)
+    loaded = choice.load(plan, of_model.url)
     plan = replace(plan, backend=backend_for(loaded, plan.backend))
     stopped, about = False, (f"{entry.name}, {plan.lp}", "generate --profile", profile_run)
     with (
@@ -298,7 +307,8 @@ def _show_samples(generation: Generation, written: dict[str, Any]) -> None:
         cli.write(f"{sample.smiles} {', '.join([*best, *sample.check.issues])}{stop}\n{sample.text}")
     checks = [sample.check for sample in generation.samples]
     sums = [f"{sum(getattr(check, word) for check in checks)} {word}" for word in ("passed", "decodes", "clean")]
-    setting = [f"{name} {written[name]}" for name in ("model", "lp", "backend", "device", "threads")]
+    names = [name for name in ("model", "lp", "backend", "device", "threads") if written[name] is not None]
+    setting = [f"{name} {written[name]}" for name in names]
     tokens = f"{written['tokens']:,} tokens ({written['forced_tokens']:,} forced)"
     spent = f"{tokens} in {fixed(written['decode_s'], 2)} s"
     cli.note(f"of {len(checks)}: {', '.join(sums)}; {spent}; {', '.join(setting)}")
@@ -318,11 +328,13 @@ class Cluster:
     address: str | None = cli.option(None, "of the Ray cluster (default: RAY_ADDRESS, or this machine)")
     gpus: int | None = cli.option(None, "or per actor (default: one, if any)", "--gpus-per-task", of=cli.most(64, 0))
 
-    def check(self, report: str | None, progress: str | None, profile: bool, log_logits: Any) -> None:
+    def check(self, report: str | None, progress: str | None, profile: bool, log_logits: Any, backend: str) -> None:
         """An error for what a run that is written elsewhere, or not waited for, has not."""
         cli.only_with("a run that is not submitted", not self.submit, json_report=report, progress=progress)
         is_here = not self.submit and self.engine == "here"
         cli.only_with("a run of this process", is_here, log_logits=log_logits, profile=profile)
+        if backend == "server" and not is_here:
+            raise DriftscopeError("a server is asked by this process alone", "Leave --submit and --engine out")
 
     def submitted(self, tasks: Iterable[TaskRun]) -> list[TaskRun]:
         """All are submitted before any is waited for."""
@@ -443,7 +455,8 @@ def run(
     models: Sequence[str | None] = model or [None]
     lps = [*(lp or []), *([NO_LP] if no_logit_processor else [])] or [DEFAULT_LP]
     parts = 1 if of_run.resume else len(models) * len(lps)
-    cluster.check(of_run.json_report, progress.progress, profiled.profile, logged.log_logits)
+    cluster.check(of_run.json_report, progress.progress, profiled.profile, logged.log_logits, of_plan.backend)
+    of_model.check_server(of_plan.backend, profiled.profile, logged.log_logits, resume=of_run.resume)
     profiled.check(io)
     one_file = {"json_report": of_run.json_report, "profile_output": profiled.profile_output}
     cli.only_with("one run, not several", parts == 1, **one_file)
@@ -464,9 +477,9 @@ def run(
     ):
         if not elsewhere:
             set_threads(of_model.threads)
-        states: Iterable[Any] = begun(store.home, elsewhere, listed, plans)  # each as it is asked for
+        states: Iterable[Any] = begun(store.home, elsewhere, listed, plans, of_model.url)  # each as it is asked for
         if of_run.resume:
-            states = [resumed(store.home, elsewhere, of_run.resume, of_model.device)]
+            states = [resumed(store.home, elsewhere, of_run.resume, of_model.device, of_model.url)]
         if cluster.submit:
             states = cluster.submitted(states)
             if not cluster.wait and cluster.submit != "debug":

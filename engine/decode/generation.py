@@ -26,7 +26,7 @@ from engine.decode.scoring import Stored, forced_closes, reader_of, score
 from engine.decode.shaped_rows import AnswerShape
 from engine.decode.steps import Back, Counters, Diagnosis, Event, Step, StepObserver, Stop, StopReason, Tap, phase
 from engine.decode.weighing import log_ws
-from engine.errors import ConstraintError, DriftscopeError, ModelError, UnsupportedMoleculeError
+from engine.errors import ConstraintError, DriftscopeError, ModelError, ServerError, UnsupportedMoleculeError
 from engine.figures.words import counted, listed
 from engine.lp.constraint import Constraint, LpParameters, build_constraint
 from engine.lp.exact import ExactConstraint
@@ -35,6 +35,7 @@ from engine.lp.table import Program
 from engine.lp_records import CONFORMER_CONTROL, DEFAULT_LP, GuardSettings, lp_record, split_cleanup
 from engine.models.devices import threads_of
 from engine.models.loading import LoadedModel
+from engine.models.server import ADDRESS
 from engine.records import CHECK_COLUMNS, BinFormat, Molecule, ReaderName
 from engine.text.blocks import CloseMass
 from engine.text.check import decode_each
@@ -44,6 +45,7 @@ from engine.text.placeholder import fit_placeholder, reference_texts
 if TYPE_CHECKING:
     from engine.decode.fast import FastBackend
     from engine.decode.hf import HfBackend
+    from engine.decode.server import ServerBackend
 
 FITTED_MOLECULES = 20
 """Molecules of which reference conformers an adaptive placeholder is fitted to."""
@@ -51,10 +53,13 @@ FITTED_MOLECULES = 20
 
 def constraint_of(loaded: LoadedModel, plan: Plan) -> Constraint:
     """Of a settled plan; an LP that cannot be had for this model says so here."""
-    name, before = lp_record(split_cleanup(plan.lp)[0]).name, count_conformers(plan.examples)
-    form = plan.form or loaded.entry.numbers
-    parameters = LpParameters(plan.placeholder, form, plan.equal_work, plan.conformers, before)
-    return build_constraint(name, loaded.tokenizer, loaded.vocab_rows, parameters)
+    name = lp_record(split_cleanup(plan.lp)[0]).name
+    return build_constraint(name, loaded.tokenizer, loaded.vocab_rows, _parameters(loaded, plan))
+
+
+def _parameters(loaded: LoadedModel, plan: Plan) -> LpParameters:
+    form, before = plan.form or loaded.entry.numbers, count_conformers(plan.examples)
+    return LpParameters(plan.placeholder, form, plan.equal_work, plan.conformers, before)
 
 
 class Generation:
@@ -79,8 +84,19 @@ class Generation:
         self.placeholder = self.plan.placeholder
         self.constraint = constraint_of(loaded, self.plan)
         self.reader = Reader(loaded.tokenizer, self.lp, self.placeholder, self.form, cleanup)
-        self.backend = make_backend(loaded, self.constraint, self.plan.backend, compile=plan.compile)
+        self.backend: FastBackend | HfBackend | ServerBackend
+        if self.plan.backend == "server":
+            self.backend = self._server_backend()
+        else:
+            self.backend = make_backend(loaded, self.constraint, self.plan.backend, compile=plan.compile)
         self._take(molecules, numbers, began)
+
+    def _server_backend(self) -> ServerBackend:
+        from engine.decode.server import ServerBackend
+
+        return ServerBackend(
+            self.loaded, self.constraint, self.lp, self.descriptors, _parameters(self.loaded, self.plan)
+        )
 
     def more(self, molecules: Sequence[Molecule], numbers: Sequence[int] | None = None) -> Generation:
         """The same call for other molecules, with the placeholder, the constraint and the backend of this one."""
@@ -107,9 +123,12 @@ class Generation:
             )
             self.counters = Counters()
             self._note_examples()
-            if self.loaded.why_not_fast:
+            if self.plan.backend == "server":
+                assert self.loaded.served is not None
+                self.counters.notes.append(self.loaded.served.words)
+            elif self.loaded.why_not_fast:
                 self.counters.notes.append(f"written by the backend hf: {self.loaded.why_not_fast}")
-            if lp_record(self.lp).is_guarded:
+            if lp_record(self.lp).is_guarded and self.plan.backend != "server":  # there the plugin does
                 self._guard()
         self.template_s = time.perf_counter() - began
         self.samples: list[Sample] = []
@@ -279,8 +298,10 @@ def context_of(loaded: LoadedModel, plan: Plan) -> Context:
 
 
 def backend_for(loaded: LoadedModel, wanted: BackendName) -> BackendName:
-    """``fast`` or ``hf``; an error where ``fast`` is asked for and cannot run the model."""
+    """Of ``auto``, ``fast`` or ``hf``; an error where ``fast`` cannot run the model, or no server has it."""
     why = loaded.why_not_fast
+    if wanted == "server" and loaded.served is None:
+        raise ServerError("the backend server has no address", f"Give --url, or set {ADDRESS}")
     if wanted == "fast" and why:
         problem = f"the backend fast cannot run {loaded.entry.name}: {why}"
         raise ModelError(problem, "Use the backend hf, which auto chooses")
@@ -326,14 +347,14 @@ def conformers_of(generation: Generation, reader: ReaderName) -> list[Chem.Mol]:
     return mols
 
 
+UNKNOWN_OF_SERVERS = "forward_passes prefill_s forward_s constraint_s sampling_s peak_memory_mb".split()
+"""Counters that nothing is known of where a server writes."""
 OF_SAMPLE = "sample_id generation smiles text token_ids forced stop_reason tokens forced_tokens".split()
 
 
 def document(generation: Generation) -> dict[str, Any]:
     """All that was written, and how, in JSON's types."""
-    counters = generation.counters
     plan = generation.plan
-    device = generation.loaded.device
     is_shaped = lp_record(generation.lp).asks_tokens
     log_w = log_ws(generation.samples, generation.diagnosed) if is_shaped else {}
     samples = []
@@ -350,15 +371,22 @@ def document(generation: Generation) -> dict[str, Any]:
         if sample.diagnoses:
             row["steps"] = [asdict(step) for step in sample.diagnoses]
         samples.append(row)
-    guard = {"tokens_thrown": counters.thrown_tokens, "blocks_redrawn": sum(counters.redrawn.values())}
     return {
         "model": generation.loaded.entry.name,
         **{name: getattr(plan, name) for name in ("lp", "backend", "seed")},
         **{name: getattr(generation, name) for name in ("placeholder", "descriptors", "template_s")},
         "sampling": asdict(plan.sampling),
-        "device": str(device),
-        "threads": threads_of(device),
-        **asdict(counters),
-        **(guard if lp_record(generation.lp).is_guarded else {}),
+        **_counted(generation),
         "samples": samples,
     }
+
+
+def _counted(generation: Generation) -> dict[str, Any]:
+    """Where it was written, and what that took, as far as it is known."""
+    counters, device = generation.counters, generation.loaded.device
+    if generation.plan.backend == "server":
+        return {"device": "server", "threads": None, **asdict(counters), **dict.fromkeys(UNKNOWN_OF_SERVERS)}
+    figures = {"device": str(device), "threads": threads_of(device), **asdict(counters)}
+    if lp_record(generation.lp).is_guarded:
+        figures |= {"tokens_thrown": counters.thrown_tokens, "blocks_redrawn": sum(counters.redrawn.values())}
+    return figures

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from engine.lp.table import Program
     from engine.text.tokenizers import TextTokenizer
 
-BackendName = Literal["auto", "fast", "hf"]
-BACKENDS: tuple[BackendName, ...] = ("auto", "fast", "hf")
-"""``auto`` is ``fast`` where that runs the model, else ``hf``."""
+BackendName = Literal["auto", "fast", "hf", "server"]
+BACKENDS: tuple[BackendName, ...] = ("auto", "fast", "hf", "server")
+"""``auto`` is ``fast`` where that runs the model, else ``hf``, and never ``server``."""
 MOST_LIMIT = 100_000
 TOKENS_AROUND, TOKENS_AN_ATOM = 64, 32
 """The default limit of an answer: an atom and its block take some 25 tokens."""
@@ -134,8 +134,7 @@ class Plan:
                 f"{self.generations} generations of at most {self.limit} tokens cannot be",
                 f"Give one generation or more, and a limit from 1 to {MOST_LIMIT:,}",
             )
-        if self.compile and self.backend == "hf":
-            raise ConstraintError(f"the backend {self.backend} is not compiled", "Use the backend fast")
+        self._check_backend()
         if self.equal_work and self.limit is not None:
             raise ConstraintError("equal work sets the limits itself", "Leave one of the two out")
         record = lp_record(split_cleanup(self.lp)[0])
@@ -145,6 +144,16 @@ class Plan:
             raise ConstraintError(f"{self.conformers} conformers in one answer", f"Ask for 1 to {MOST_ASKED}")
         if self.conformers > 1 and not record.several:
             raise one_conformer_only(record)
+
+    def _check_backend(self) -> None:
+        """What it cannot do."""
+        if self.compile and self.backend in ("hf", "server"):
+            raise ConstraintError(f"the backend {self.backend} is not compiled", "Use the backend fast")
+        if self.backend == "server" and self.diagnostics:
+            fix = "Leave --diagnostics out: `run --keep-steps` scores what was written, with the model loaded here"
+            raise ConstraintError("the backend server gives no token probabilities", fix)
+        if self.backend == "server" and self.equal_work:
+            raise ConstraintError("the backend server does no equal work", "Give --max-new-tokens")
 
     @property
     def guard_settings(self) -> GuardSettings:
@@ -180,6 +189,7 @@ class Request:
     limit: int  # most tokens of the answer
     start: tuple[int, int] | None = None  # cell and node, where the prompt ends inside an answer
     guard: AnswerGuard | AnswerShape | None = None
+    molecule: Molecule | None = None  # for an LP that acts elsewhere
 
 
 def default_limit(heavy_atoms: int) -> int:
@@ -240,7 +250,14 @@ def requests_for(
         prompt, program = compiled[id(molecule)]
         limit = min(limit, context.positions - len(prompt))
         requests += [
-            Request(number * generations + generation, number | generation << _GENERATION, prompt, program, limit)
+            Request(
+                number * generations + generation,
+                number | generation << _GENERATION,
+                prompt,
+                program,
+                limit,
+                molecule=molecule,
+            )
             for generation in range(generations)
         ]
     return requests

@@ -86,6 +86,7 @@ class Stop:
     sample: int
     reason: StopReason
     unmended: tuple[WrongPlace, ...] = ()  # what a guard found wrong and could not mend
+    seconds: float | None = None  # that it took, where its steps come all at once; None: as its steps come
 
 
 @dataclass(frozen=True, slots=True)

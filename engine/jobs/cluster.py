@@ -216,24 +216,35 @@ class TaskRun(RunState):
 
 
 def begun(
-    files: Files, cluster: Cluster | None, molecules: Sequence[Molecule], plans: Sequence[RunPlan]
+    files: Files,
+    cluster: Cluster | None,
+    molecules: Sequence[Molecule],
+    plans: Sequence[RunPlan],
+    url: str | None = None,
 ) -> Iterator[Run | TaskRun]:
     """Each when the one before is in the store, or submitted. Plans of one model are next to each other: it is loaded
-    once. Its outline is enough where tasks compute."""
-    chosen: ModelChoice | None = None
+    once. Its outline is enough where tasks compute. ``url``: of the server, where one writes."""
+    loaded_for: tuple[ModelChoice, bool] | None = None
     for plan in plans:
-        if plan.model != chosen:
-            chosen = plan.model
-            load = (chosen.entry(), chosen.dtype, chosen.attention)
-            loaded = load_outline(*load) if cluster else load_model(load[0], chosen.device, *load[1:])
+        chosen = plan.model
+        is_outline = plan.plan.backend == "server" and not plan.scores
+        if loaded_for != (chosen, is_outline):
+            loaded_for = chosen, is_outline
+            if cluster:
+                loaded = load_outline(chosen.entry(), chosen.dtype, chosen.attention)
+            else:
+                loaded = chosen.load(plan.plan, url, scores=plan.scores)
         parts, on_gpu = (1, None) if cluster is None else (cluster.tasks or 1, cluster.gpus_a_task(chosen.device) > 0)
         staging = begin(files, loaded, molecules, plan, parts=parts, on_gpu=on_gpu)
         saved = RunPlan.read(staging.sheet["plan"])
         yield Run(staging, loaded, molecules, saved) if cluster is None else TaskRun(staging, molecules, saved, cluster)
 
 
-def resumed(files: Files, cluster: Cluster | None, run_id: str, device: str = "auto") -> Run | TaskRun:
-    """``device``: another than it began on. What it had to assume is in its notes."""
+def resumed(
+    files: Files, cluster: Cluster | None, run_id: str, device: str = "auto", url: str | None = None
+) -> Run | TaskRun:
+    """``device``: another than it began on; ``url``: of the server, which no run keeps. What it had to assume is in
+    its notes."""
     staging, plan = resume(files, run_id)
     if staging.is_being_written:
         raise RunError(f"{staging.id} is being written by another process", "Wait for it, or stop it")
@@ -247,7 +258,7 @@ def resumed(files: Files, cluster: Cluster | None, run_id: str, device: str = "a
         run: Run | TaskRun = TaskRun(staging, molecules_of(staging), plan, cluster)
     else:
         staging.lock()
-        loaded = load_model(plan.model.entry(), plan.model.device, plan.model.dtype, plan.model.attention)
+        loaded = plan.model.load(plan.plan, url, scores=plan.scores)
         run = Run(staging, loaded, molecules_of(staging), plan)
     run.notes += notes
     return run

@@ -18,7 +18,7 @@ from engine.chem.enriched import skeleton_of
 from engine.chem.smiles import parse_smiles
 from engine.decode.samples import Reader, Sample
 from engine.decode.steps import Back, Event, Step
-from engine.errors import ConstraintError
+from engine.errors import ConstraintError, ModelError
 from engine.inspection.conformers import references_of
 from engine.inspection.realign import with_kinds
 from engine.jobs.plan import ModelChoice, RunPlan
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from engine.chem.judges import JudgePool
     from engine.chem.verdict import JudgeSettings
     from engine.decode.generation import Generation
+    from engine.models.loading import LoadedModel
 
 REFERENCE_S, JUDGE_S = 5.0, 20.0
 """Longest search for a molecule's reference conformers, and longest judging of one, while a user waits."""
@@ -96,6 +97,11 @@ class LaneWatch:
         self.tokens, self.forced_tokens = counters.tokens, counters.forced_tokens
         self.forward_passes, self.seconds = counters.forward_passes, counters.decode_s or seconds
         self.memory_mb = counters.peak_memory_mb
+
+    @property
+    def is_served(self) -> bool:
+        """Written by a server, of which neither passes nor memory are known, nor what a guard does there."""
+        return self.backend == "server"
 
     @property
     def answered(self) -> list[Sample]:
@@ -169,7 +175,7 @@ def _write(watch: LaneWatch, files: Files, job: Job[None]) -> None:
     job.say(f"loading {choice.alias or choice.folder}")
     from engine.jobs.run import Run, begin  # takes seconds the first time
 
-    loaded = job.models.get(choice.entry(), choice.device, choice.dtype)
+    loaded = _loaded(watch, job)
     molecules = [parse_smiles(molecule.smiles) for molecule in watch.molecules]
     judges = None if settings is None else _judges(settings)
     job.say("compiling the constraint")
@@ -183,6 +189,8 @@ def _write(watch: LaneWatch, files: Files, job: Job[None]) -> None:
         work.reference_s, work.go_on = REFERENCE_S, job.go_on
         work.on_judged = lambda done: job.say(f"checking the result: {done} of {watch.samples}")
         generation = work.generation
+        if watch.is_served:
+            generation.backend.is_streaming = True  # type: ignore[union-attr]
         firsts = range(0, watch.samples, watch.plan.plan.generations)  # a group has the longest molecule first
         watch.molecules = list(map(generation.molecule_of, firsts))
         form = generation.form
@@ -210,6 +218,22 @@ def _write(watch: LaneWatch, files: Files, job: Job[None]) -> None:
             staging.abandon()
             if judges is not None:  # what is left to be judged delays no other lane
                 judges.drop(watch.texts)
+
+
+def _loaded(watch: LaneWatch, job: Job[None]) -> LoadedModel:
+    """Where a server writes, of the address that the environment has, the weights score what it wrote; without them,
+    where they do not fit this machine, its tokens have no probabilities."""
+    choice = watch.plan.model
+    if not watch.is_served:
+        return job.models.get(choice.entry(), choice.device, choice.dtype)
+    from engine.models.loading import load_outline, served_as
+
+    try:
+        loaded = job.models.get(choice.entry(), choice.device, choice.dtype)
+    except ModelError:
+        loaded = load_outline(choice.entry(), choice.dtype)
+        watch.plan = replace(watch.plan, keep_steps=0, closing=False)
+    return served_as(loaded)
 
 
 def _make_references(watch: LaneWatch, job: Job[None]) -> None:

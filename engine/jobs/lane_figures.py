@@ -41,7 +41,7 @@ def lane_figures(lanes: Sequence[tuple[LaneWatch, Mapping[str, Any] | None]]) ->
             "tokens": watch.tokens,
             "tokens_a_second": tokens_a_second(watch) or None,
             "forced_share": quotient(watch.forced_tokens, watch.tokens),
-            "forward_passes": watch.forward_passes,
+            "forward_passes": watch.forward_passes or None,
             "redrawn_blocks": watch.redrawn.total() if is_guarded(watch) and not is_shaped(watch) else None,
             "dead_ends": watch.dead_ends if is_shaped(watch) else None,
             "struck_tokens": watch.struck_tokens if is_shaped(watch) else None,
@@ -54,11 +54,11 @@ def lane_figures(lanes: Sequence[tuple[LaneWatch, Mapping[str, Any] | None]]) ->
 
 
 def is_guarded(watch: LaneWatch) -> bool:
-    return lp_record(split_cleanup(watch.plan.plan.lp)[0]).is_guarded
+    return not watch.is_served and lp_record(split_cleanup(watch.plan.plan.lp)[0]).is_guarded
 
 
 def is_shaped(watch: LaneWatch) -> bool:
-    return lp_record(split_cleanup(watch.plan.plan.lp)[0]).asks_tokens
+    return not watch.is_served and lp_record(split_cleanup(watch.plan.plan.lp)[0]).asks_tokens
 
 
 def tokens_a_second(watch: LaneWatch) -> float:

@@ -9,14 +9,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.chem.verdict import PLAIN, WITH_STRAIN, JudgeSettings
 from engine.decode.plan import PRESETS, Plan, Sampling
 from engine.errors import RunError
-from engine.lp_records import FORMER, GuardSettings, stored_lp
+from engine.lp_records import FORMER, GuardSettings, split_cleanup, stored_lp
 from engine.models.registry import ModelEntry, entry_of_folder, load_registry
 from engine.records import read_number_format
+from engine.text.generated import mode_of
+
+if TYPE_CHECKING:
+    from engine.models.loading import LoadedModel
 
 BATCHES_A_GROUP, GPU_GROUPS, GROUPS_A_PART = 4, 8, 4
 """Larger on a GPU, since its graphs are captured once a group; several a process, so that none waits for another."""
@@ -39,6 +43,19 @@ class ModelChoice:
             return entry_of_folder(Path(self.folder), self.tokenizer)
         return load_registry().find(self.alias, self.step or None)
 
+    def load(self, plan: Plan, url: str | None = None, *, scores: bool = False) -> LoadedModel:
+        """What writes under this plan. ``scores``: whether the weights are needed here though a server writes, of
+        ``url`` or of the environment."""
+        from engine.models.loading import load_model, load_outline, served_as
+
+        entry = self.entry()
+        if plan.backend != "server":
+            return load_model(entry, self.device, self.dtype, self.attention)
+        loaded = served_as(load_outline(entry, self.dtype, self.attention), url)
+        if not scores:
+            return loaded
+        return replace(load_model(entry, self.device, self.dtype, self.attention), served=loaded.served)
+
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
@@ -59,6 +76,11 @@ class RunPlan:
     def __post_init__(self) -> None:
         if self.plan.time_limit_s is not None:
             raise RunError("a run has no time limit", "Stop it at any time, and resume it with --resume")
+
+    @property
+    def scores(self) -> bool:
+        """Whether the model reads once more what was written."""
+        return self.keep_steps > 0 or (self.closing and mode_of(split_cleanup(self.plan.lp)[0]) == "position")
 
     @property
     def judge_settings(self) -> JudgeSettings | None:

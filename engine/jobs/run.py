@@ -28,8 +28,16 @@ from engine.chem.molecule_files import MoleculeList, heavy_atoms_of, smiles_of
 from engine.chem.rmsd import least_rmsd
 from engine.chem.smiles import parse_written
 from engine.decode.diagnosis import close_ids
-from engine.decode.generation import FITTED_MOLECULES, Generation, constraint_of, context_of, settled
+from engine.decode.generation import (
+    FITTED_MOLECULES,
+    UNKNOWN_OF_SERVERS,
+    Generation,
+    constraint_of,
+    context_of,
+    settled,
+)
 from engine.decode.log_recorder import LogFile
+from engine.decode.plan import Plan
 from engine.decode.samples import Sample
 from engine.decode.scoring import Scored, reader_of, score
 from engine.decode.steps import Event, StepObserver, Stop, Tap
@@ -59,7 +67,7 @@ from engine.user_files import open_regular
 
 REFERENCE_S, WAIT_S = 20.0, 0.2
 """Longest search for a molecule's reference conformers, and longest wait for a verdict before the next ``go_on``."""
-COUNTERS = "tokens forced_tokens forward_passes prefill_s forward_s constraint_s sampling_s decode_s".split()
+COUNTERS = [*"tokens forced_tokens decode_s".split(), *UNKNOWN_OF_SERVERS]
 MOLECULES_FILE = "molecules.parquet"
 CHECKED, BESIDE = 4, max(1, usable_cores() // 2)
 """Molecules of which finished samples are generated again at a resume, and judging processes."""
@@ -80,7 +88,8 @@ def begin(
     enough where ``parts`` other processes write the run, ``on_gpu`` or not."""
     if not molecules:
         raise RunError("there are no molecules", "Give one SMILES or more")
-    plan = plan.grouped(len(molecules), parts, on_gpu=loaded.device.type != "cpu" if on_gpu is None else on_gpu)
+    is_far = loaded.device.type != "cpu" or plan.plan.backend == "server"
+    plan = plan.grouped(len(molecules), parts, on_gpu=is_far if on_gpu is None else on_gpu)
     smiles = smiles_of(molecules)
     each = list(dict.fromkeys(smiles))  # one may be asked for many times
     fitted, longest = list(map(parse_written, each[:FITTED_MOLECULES])), parse_written(max(each, key=len))
@@ -256,8 +265,8 @@ class Run(RunState):
         self._note(*work.generation.counters.notes)
 
     def note_device(self) -> None:
-        threads = threads_of(self.loaded.device)
-        self.staging.write_note(self.rank, devices=[_device_name(self.loaded)], threads=[threads] if threads else [])
+        device, threads = _where(self.loaded, self.plan.plan)
+        self.staging.write_note(self.rank, devices=[device], threads=[threads] if threads else [])
 
     def check(self, numbers: Collection[int]) -> None:
         """Generates some samples of the last written one of these groups again, and notes how many differ."""
@@ -320,7 +329,7 @@ class GroupWork:
         for event in self.generation.events():
             began = begins.setdefault(event.sample, now := time.perf_counter())
             if isinstance(event, Stop):
-                self._seconds[event.sample] = now - began
+                self._seconds[event.sample] = now - began if event.seconds is None else event.seconds
                 if self.judges is not None:
                     sample = self.generation.samples[-1]
                     stated = as_decimals(sample.text, self.generation.form, keep=True)
@@ -359,9 +368,10 @@ class GroupWork:
         counters = generation.counters
         sums = sample_rows.sums_of(stored, blocks, generation.form)
         sums["conformers_asked"] = len(stored) * generation.plan.conformers
-        sums |= {name: getattr(counters, name) for name in COUNTERS}
+        unknown = UNKNOWN_OF_SERVERS if generation.plan.backend == "server" else ()
+        sums |= {name: getattr(counters, name) for name in COUNTERS if name not in unknown}
         sums["chars_raw"] = sum(len(sample.raw_text) for sample in self.judged)
-        sums |= {"template_s": generation.template_s, "wall_s": wall_s, "peak_memory_mb": counters.peak_memory_mb}
+        sums |= {"template_s": generation.template_s, "wall_s": wall_s}
         sums["judging_s"] = generation.template_s + time.perf_counter() - self._began - wall_s
         return tables, sums
 
@@ -439,6 +449,15 @@ class GroupWork:
         return scores
 
 
+def _where(loaded: LoadedModel, plan: Plan) -> tuple[str | None, int | None]:
+    """The device that writes, and the threads that torch has there; None where tasks will say it."""
+    if plan.backend == "server":
+        return "server", None
+    if loaded.device.type == "meta":
+        return None, None
+    return _device_name(loaded), threads_of(loaded.device)
+
+
 def _device_name(loaded: LoadedModel) -> str:
     if loaded.device.type != "cuda":
         return str(loaded.device)
@@ -452,6 +471,8 @@ def _first_row(run_id: str, loaded: LoadedModel, molecules: int, listed: int, pl
     options = plan.plan
     sampling = plan.plan.sampling
     entry = loaded.entry
+    device, threads = _where(loaded, options)
+    of_server = {"dtype": None, "attention": None, "kv_cache": None} if options.backend == "server" else {}
     return {
         "run_id": run_id,
         "created_at": datetime.now(UTC).isoformat(),
@@ -476,12 +497,12 @@ def _first_row(run_id: str, loaded: LoadedModel, molecules: int, listed: int, pl
         "conformers_per_answer": options.conformers if options.conformers > 1 else None,
         "examples": count_examples(options.examples) or None,
         "guard": json.dumps(asdict(options.guard_settings)) if stored_lp(options.lp).is_guarded else None,
-        "device": None if loaded.device.type == "meta" else _device_name(loaded),
-        "threads": None if loaded.device.type == "meta" else threads_of(loaded.device),
+        "device": device,
+        "threads": threads,
         "dtype": str(loaded.dtype).removeprefix("torch."),
         "attention": loaded.attention,
         "kv_cache": "static rows of its own positions" if options.backend == "fast" else "dynamic",
         "molecules": molecules,
         "versions": versions(),
         "git_commit": git_commit(),
-    }
+    } | of_server

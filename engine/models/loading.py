@@ -27,6 +27,7 @@ from engine.figures.words import parameter_count
 from engine.models.architectures import FAMILIES, check_causal, family_of, positions_of, why_not_fast
 from engine.models.devices import free_memory, pick_device
 from engine.models.registry import OWN_TOKENIZER, TAGS, ModelEntry, load_registry
+from engine.models.server import ServedModel, served_model, server_address
 from engine.models.shipped import HEAD, LIVE_IDS, ROWS, VOCAB_ROWS, WEIGHTS, expand, unpack
 from engine.models.tags import tokenizer_of
 from engine.paths import cache_folder
@@ -65,6 +66,7 @@ class LoadedModel:
     begin_ids: tuple[int, ...] = ()  # that every prompt begins with
     warnings: tuple[str, ...] = ()  # what a user has to know of it
     unchecked: bool = False  # whether its tensors' names and shapes are compared only when the weights are read
+    served: ServedModel | None = None  # the same model at a server
 
     @property
     def family(self) -> str:
@@ -114,6 +116,13 @@ def load_model(
     for warning in outline.warnings:
         log.warning("%s", warning)
     return replace(outline, model=model.to(target).eval(), device=target)
+
+
+def served_as(loaded: LoadedModel, url: str | None = None) -> LoadedModel:
+    """The model at a server too, of ``url`` or of the environment. Its outline is enough where nothing is scored."""
+    entry = loaded.entry
+    folder = [] if entry.folder is None else [str(entry.folder)]
+    return replace(loaded, served=served_model(server_address(url), [entry.alias, entry.name, *folder]))
 
 
 def load_outline(entry: ModelEntry, dtype: str | None = None, attention: str = "sdpa") -> LoadedModel:

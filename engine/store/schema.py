@@ -26,7 +26,7 @@ RUNS = table(
     ("lp", "text", "the logits processor, none without one; +cleanup where texts were cleaned after"),
     ("placeholder", "text", "what a position LP counts with"),
     ("descriptors", "text", "how its text writes bare heteroatoms: plain, [O], or with-hydrogens, [OH]"),
-    ("backend", "text", "fast (ours) or hf (plain generate)"),
+    ("backend", "text", "fast (ours), hf (plain generate) or server (another program, such as vLLM)"),
     ("sampling", "text", "the preset's name, or the parameters in words"),
     ("temperature", "real", "0 is greedy"),
     ("top_k", "whole", "null: all"),

@@ -12,14 +12,14 @@ from functools import partial
 import streamlit as st
 
 from engine.comparing.measures import has_samples, is_pool, run_names
-from engine.decode.plan import BACKENDS, Plan
+from engine.decode.plan import Plan
 from engine.lp_records import lp_choices
 from engine.store.entries import Entry, came_at, is_profiled
 from engine.store.reports.exporting import report_bytes
 from engine.store.schema import REFERENCES, RUN, SAMPLES
 from engine.store.store import DEMO, Store
-from pages._kit.choices import one_of
 from pages._kit.entry_table import RUN_TABLE, EntryTable, id_column, origin_column, row_column
+from pages._kit.generation_inputs import backend_input
 from pages._kit.links import MOST_TESTS
 from pages._kit.managing import entries
 from pages._kit.managing.entries import Managed
@@ -133,7 +133,7 @@ def _plan_options() -> tuple[list[str], Plan]:
     left, right = st.columns(2)
     with left:
         about = "fast is Driftscope's own decoding loop, hf `generate` of transformers; auto is fast where it can run."
-        backend = one_of("Backend", BACKENDS, "run_backend", help=about)
+        backend = backend_input("run_backend", about)
     batch = right.number_input("Batch size", 1, MOST_BATCH, Plan().batch_size, key="run_batch", bind="query-params")
     steps = left.number_input(
         "Samples with token probabilities",

@@ -9,10 +9,12 @@ import streamlit as st
 
 from engine.chem.enriched import skeleton_of
 from engine.chem.smiles import parse_smiles
-from engine.decode.plan import MOST_ASKED, PRESETS, Sampling
+from engine.decode.plan import BACKENDS, MOST_ASKED, PRESETS, BackendName, Sampling
 from engine.errors import DriftscopeError, SmilesError
 from engine.figures.words import counted
+from engine.models.server import ADDRESS, is_server_set
 from engine.records import Molecule
+from pages._kit.choices import one_of
 from pages._kit.errors import error_markdown
 
 FIRST_MODEL = "demo-llama:final"
@@ -44,6 +46,13 @@ def show_problems(problems: Sequence[str]) -> None:
         st.error(problem, icon=":material/error:")
     if len(problems) > MOST_PROBLEMS:
         st.error(f"{counted(len(problems) - MOST_PROBLEMS, 'more line')} cannot be read.", icon=":material/error:")
+
+
+def backend_input(key: str, help: str) -> BackendName:
+    """``server`` is offered where the environment names one: no link does."""
+    offered = [name for name in BACKENDS if name != "server" or is_server_set()]
+    about = f" server: the one that {ADDRESS} names." if "server" in offered else ""
+    return one_of("Backend", offered, key, help=help + about)
 
 
 CONFORMERS_HELP = (

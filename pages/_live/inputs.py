@@ -11,7 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from engine.chem.molecule_sets import load_named
 from engine.chem.structure_files import smiles_of_mol_blocks
-from engine.decode.plan import BACKENDS, BackendName, Plan
+from engine.decode.plan import BackendName, Plan
 from engine.errors import DriftscopeError
 from engine.figures.words import counted, shortened
 from engine.jobs.lane import MOST_MOLECULES
@@ -19,9 +19,9 @@ from engine.jobs.plan import ModelChoice, RunPlan
 from engine.lp_records import GuardSettings, LpRecord, lp_choices, lp_record, split_cleanup
 from engine.models.registry import ModelEntry, load_registry
 from engine.records import DESCRIPTORS, Descriptors, Molecule
-from pages._kit.choices import complain, one_of
+from pages._kit.choices import complain
 from pages._kit.errors import error_markdown, escaped
-from pages._kit.generation_inputs import FIRST_MODEL, read_smiles, show_problems
+from pages._kit.generation_inputs import FIRST_MODEL, backend_input, read_smiles, show_problems
 from pages._live.add_checkpoint import add_button, newly_added
 
 MOST_LANES, MOST_SHOWN = 4, 60
@@ -200,7 +200,7 @@ def _lane_input(number: int, column: DeltaGenerator) -> LaneChoice:
     with row.popover(name, icon=":material/tune:", disabled=info is None, width="content", help=about):
         if info is not None:
             st.caption(f"{info.name}: {info.help}.")
-        backend = one_of("Backend", BACKENDS, f"backend{number}", help=BACKEND_HELP)
+        backend = backend_input(f"backend{number}", BACKEND_HELP)
         placeholder = st.text_input(
             "Placeholder",
             key=f"placeholder{number}",

@@ -145,12 +145,12 @@ def counters(lane: Running, shown: int) -> None:
     counts = tally(watch, shown)
     blocks = counts["blocks"]
     is_position = watch.reader is not None and mode_of(watch.reader.lp) == "position"
+    memory = "" if watch.is_served else f" · **{fixed(watch.memory_mb, 0)}** MB"
+    passes = "" if watch.is_served else f" · {watch.forward_passes:,} passes"
     st.markdown(
         unbroken(
-            f"{escaped(machine_words(watch.run_row))} · **{fixed(tokens_a_second(watch), 0)}** tokens/s · "
-            f"**{fixed(watch.memory_mb, 0)}** MB  \n"
-            f"**{watch.tokens:,}** tokens · {percent(watch.forced_tokens / watch.tokens)} forced · "
-            f"{watch.forward_passes:,} passes  \n"
+            f"{escaped(machine_words(watch.run_row))} · **{fixed(tokens_a_second(watch), 0)}** tokens/s{memory}  \n"
+            f"**{watch.tokens:,}** tokens · {percent(watch.forced_tokens / watch.tokens)} forced{passes}  \n"
             f":red[junk **{counts['junk']}**] · :orange[cut **{counts['cut']}**] of {counted(blocks, 'block')} · "
             f"{'' if is_position else 'hypothetical '}drift {_drift_words(counts)}"
         ),

@@ -57,7 +57,7 @@ class Running:
 
     @property
     def title(self) -> str:
-        backend = self.backend if self.backend == "hf" else ""
+        backend = self.backend if self.backend in ("hf", "server") else ""
         guard = guard_words(json.dumps(asdict(self.watch.plan.plan.guard_settings)), stored_lp(self.lp))
         return " · ".join(part for part in (str(self.number), self.lp, backend, guard) if part)
 

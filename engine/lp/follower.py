@@ -1,0 +1,78 @@
+"""Follows one answer's tokens through its LP's table, on the host: which were forced, and whether all were allowed.
+
+What ``driver`` does for batches on a device, for one row in plain Python: a microsecond a token, where a tensor
+operation alone takes as long. An answer that another program wrote is followed as its tokens come.
+"""
+
+from __future__ import annotations
+
+from engine.lp.table import FIRST_SYMBOL, ILLEGAL, JUMP, KEEP, NO_ID, STAY, SYMBOLS, Automaton, Program
+
+
+class AutomatonRows:
+    """An automaton's arrays as lists, made once for all of its programs."""
+
+    def __init__(self, automaton: Automaton) -> None:
+        self.classes: list[int] = automaton.classes.tolist()  # [V]
+        self.goto: list[list[int]] = automaton.goto.tolist()  # [Q, K]
+        self.move: list[list[int]] = automaton.move.tolist()  # [Q, K]
+        self.single: list[int] = automaton.single().tolist()  # [Q]
+        self.first_symbol: int = automaton.goto.shape[1] - SYMBOLS
+
+
+class Follower:
+    """Where one answer is in its program."""
+
+    def __init__(self, rows: AutomatonRows, program: Program) -> None:
+        self._rows = rows
+        self._forced: list[int] = program.forced.tolist()
+        self._entry: list[int] = program.entry.tolist()
+        self._symbols: list[list[int]] = program.symbols.tolist()
+        self._jump: list[int] = program.jump.tolist()
+        self._last = len(program) - 1
+        self._cell, self._node = 0, max(0, self._entry[0])
+        self.is_lost = False  # a token came that was not allowed
+
+    @property
+    def forced_id(self) -> int:
+        """The only token that may come, or NO_ID."""
+        if self.is_lost:
+            return NO_ID
+        if self._forced[self._cell] != NO_ID:
+            return self._forced[self._cell]
+        only: int = self._rows.single[self._node]
+        symbols = self._symbols[self._cell]
+        return symbols[FIRST_SYMBOL - only] if only <= FIRST_SYMBOL else only
+
+    def allows(self, id_: int) -> bool:
+        if self.is_lost or not 0 <= id_ < len(self._rows.classes):
+            return False
+        if self._forced[self._cell] != NO_ID:
+            return id_ == self._forced[self._cell]
+        after: int = self._rows.goto[self._node][self._kind(id_)]
+        return after != ILLEGAL
+
+    def take(self, id_: int) -> bool:
+        """Moves behind a token; whether it was forced. Behind one that was not allowed, nothing is."""
+        is_forced = self.forced_id != NO_ID
+        if not self.allows(id_):
+            self.is_lost = True
+            return False
+        cell, node = self._cell, self._node
+        if self._forced[cell] != NO_ID:
+            target, after, stays = cell + 1, node, False
+        else:
+            kind = self._kind(id_)
+            move, after = self._rows.move[node][kind], self._rows.goto[node][kind]
+            target, stays = self._jump[cell] if move == JUMP else cell + move, move == STAY
+        self._cell = min(target, self._last)
+        entry = self._entry[self._cell]
+        self._node = after if stays or entry == KEEP else entry
+        return is_forced
+
+    def _kind(self, id_: int) -> int:
+        """The class of a token, as its cell sees it."""
+        symbols = self._symbols[self._cell]
+        if id_ in symbols:
+            return self._rows.first_symbol + symbols.index(id_)
+        return self._rows.classes[id_]

@@ -1,0 +1,438 @@
+"""The backend ``server`` against a real HTTP server of our own that a small model writes for, and that goes wrong."""
+
+from __future__ import annotations
+
+import functools
+import random
+import socket
+import tracemalloc
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from engine.chem.smiles import parse_smiles
+from engine.decode.plan import DecodeOptions, Plan, Sampling, preset
+from engine.decode.server import ServerBackend, seed_of
+from engine.decode.steps import Counters, Step, Stop
+from engine.errors import ConstraintError, ServerError
+from engine.lp.canonical import random_ids
+from engine.lp.constraint import LpParameters
+from engine.models import loading
+from engine.models import server as http
+from engine.models.server import ServerAddress, served_model, server_address
+from engine.records import NumberFormat
+from engine.store.store import Store
+from tests.cli import run
+from tests.engine.decode import reference as ref
+from tests.engine.decode.fake_server import Act, FakeServer, Handler, playing, serving
+from tests.small_models import use_small_model
+from tests.support import sized
+
+BOTH = pytest.mark.parametrize("takes_ids", [False, True], ids=["completions", "ids"])
+STREAMS = pytest.mark.parametrize("is_streaming", [False, True], ids=["whole", "stream"])
+SECRET = "sk-Geheim123"
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "FIRST_WAIT_S", 0.001)
+    monkeypatch.delenv(http.ADDRESS, raising=False)
+    monkeypatch.delenv(http.KEY, raising=False)
+    by_prompt()  # the server's threads would all make it
+
+
+def backend_of(fake: FakeServer, lp: str = "exact", **more: Any) -> ServerBackend:
+    """Of the toy of 48 rows."""
+    loaded: Any = SimpleNamespace(
+        served=served_model(server_address(fake.url), ["small"]), tokenizer=Mock(end_id=ref.END), vocab_rows=ref.ROWS
+    )
+    constraint: Any = ref.NO_LP if lp == "none" else ref.LETTERS_ONLY
+    return ServerBackend(loaded, constraint, lp, "plain", LpParameters(**more))
+
+
+def requests(count: int, limit: int = 24, constraint: Any = ref.LETTERS_ONLY) -> list[Any]:
+    return ref.tiny_requests(count, constraint, limit, molecule=parse_smiles("CCO"))
+
+
+@functools.cache
+def by_prompt() -> dict[tuple[int, ...], ref.Written]:
+    """What the toy's model writes behind each prompt under the toy's LP."""
+    model = ref.tiny_model()
+    return {each.prompt: ref.written(model, ref.LETTERS_ONLY, each, ref.GREEDY) for each in requests(5)}
+
+
+def of_model(body: dict[str, Any]) -> list[int]:
+    return by_prompt()[tuple(body.get("prompt") or body["token_ids"])].ids
+
+
+def written_by(fake: FakeServer, count: int = 7, *, is_streaming: bool = False, **more: Any) -> dict[int, ref.Written]:
+    backend = backend_of(fake)
+    backend.is_streaming = is_streaming
+    options = DecodeOptions(**{"sampling": ref.GREEDY, "batch_size": 3, **more})
+    return ref.collected(backend.run(requests(count), options, Counters()))
+
+
+@BOTH
+@STREAMS
+def test_ids_forced_tokens_and_stops_are_those_of_a_model_here(takes_ids: bool, is_streaming: bool) -> None:
+    with serving(playing(of_model), takes_ids=takes_ids) as fake:
+        samples = written_by(fake, is_streaming=is_streaming)
+    assert samples == {each.sample: by_prompt()[each.prompt] for each in requests(7)}
+    assert {path for path, _, _ in fake.bodies} == {"/inference/v1/generate" if takes_ids else "/v1/completions"}
+    assert len(fake.bodies) == 7 and fake.most_at_once <= 3
+
+
+@BOTH
+@pytest.mark.parametrize("sampling", [ref.GREEDY, preset("qwen3"), Sampling(1.2, min_p=0.1)], ids=str)
+def test_a_request_states_all_that_decides_its_tokens(takes_ids: bool, sampling: Sampling) -> None:
+    with serving(playing(of_model), takes_ids=takes_ids) as fake:
+        written_by(fake, 1, sampling=sampling, seed=9)
+    ((_, body, _),) = fake.bodies
+    (request,) = requests(1)
+    filters = (1.0, -1, 0.0) if sampling.is_greedy else (sampling.top_p, sampling.top_k or -1, sampling.min_p)
+    settings: dict[str, Any] = {
+        "max_tokens": 24, "seed": seed_of(9, request.key), "n": 1, "temperature": sampling.temperature,
+        **dict(zip(("top_p", "top_k", "min_p"), filters, strict=True)), "presence_penalty": 0.0,
+        "frequency_penalty": 0.0, "repetition_penalty": 1.0, "stop_token_ids": [ref.END], "skip_special_tokens": False,
+    }  # fmt: skip
+    sent: dict[str, Any]
+    lp = {"driftscope_lp": "exact", "driftscope_smiles": "CCO"}
+    common = {"model": "small", "stream": False, "return_token_ids": True}
+    if takes_ids:
+        sent = {"token_ids": [31], "sampling_params": {**settings, "detokenize": False, "extra_args": lp}}
+    else:
+        more = {"add_special_tokens": False, "return_tokens_as_token_ids": True}
+        sent = {"prompt": [31], **settings, **more, "vllm_xargs": lp}
+    assert body == common | sent | {next(iter(sent)): list(request.prompt)}
+
+
+def test_none_names_no_lp_and_seeds_differ_by_sample_and_seed() -> None:
+    with serving(playing(lambda body: [11, 12, ref.END])) as fake:
+        run_of = backend_of(fake, "none").run(
+            requests(3, constraint=ref.NO_LP), DecodeOptions(ref.PLAIN, seed=1), Counters()
+        )
+        samples = ref.collected(run_of)
+    assert all("vllm_xargs" not in body for _, body, _ in fake.bodies)
+    assert len({body["seed"] for _, body, _ in fake.bodies}) == 3
+    assert {(*sample.ids, *sample.forced, sample.reason) for sample in samples.values()} == {
+        (11, 12, 0, False, False, False, "end")
+    }
+    assert len({seed_of(seed, key) for seed in (-1, 0, 1) for key in (0, 1, 2**40)}) == 9
+
+
+@STREAMS
+def test_a_token_outside_of_the_lp_ends_its_sample_alone(is_streaming: bool) -> None:
+    """As on a server where the LP did not act, which says 200 all the same."""
+    wrong = [*ref.OPEN, 11, 33, 12, ref.CLOSE, ref.END]
+
+    def play(body: dict[str, Any]) -> list[int]:
+        return wrong if len(body["prompt"]) == 2 else of_model(body)
+
+    with serving(playing(play)) as fake:
+        samples = written_by(fake, is_streaming=is_streaming)
+    for request in requests(7):
+        if len(request.prompt) == 2:
+            lost = samples[request.sample]
+            assert (lost.ids, lost.forced, lost.reason) == (wrong[:4], [True, True, False, False], "desync")
+        else:
+            assert samples[request.sample] == by_prompt()[request.prompt]
+
+
+@pytest.mark.parametrize(
+    ("ids", "finish", "written", "reason"),
+    [
+        ([5, 6, 11, 7], "stop", [5, 6, 11, 7, 0], "end"),  # the end token was left out
+        ([5, 6, 11], "stop", [5, 6, 11], "desync"),  # the LP's language does not end here
+        ([5, 6, 11], "length", [5, 6, 11], "length"),
+        ([], "stop", [5, 6], "desync"),  # what is forced comes by itself, and no more
+    ],
+    ids=str,
+)
+def test_a_server_that_stops_early(ids: list[int], finish: str, written: list[int], reason: str) -> None:
+    with serving(lambda handler, body, number: handler.written(body, ids, finish)) as fake:
+        (sample,) = written_by(fake, 1).values()
+    assert (sample.ids, sample.reason) == (written, reason)
+
+
+# --- what goes wrong --------------------------------------------------------------------------------------------------
+def cut(handler: Handler, body: dict[str, Any], number: int) -> None:
+    handler.send_response(200)
+    handler.send_header("Content-Type", "application/json")
+    handler.send_header("Content-Length", "500")
+    handler.end_headers()
+    handler.wfile.write(b'{"choices": [')
+    handler.break_off()
+
+
+def cut_stream(handler: Handler, body: dict[str, Any], number: int) -> None:
+    """Behind the first three tokens."""
+    handler.begin_events()
+    handler.event({"choices": [{"token_ids": of_model(body)[:3], "finish_reason": None}]})
+    handler.break_off()
+
+
+def refusing(status: int, words: str = "busy", **headers: str) -> Act:
+    return lambda handler, body, number: handler.answer({"error": {"message": words}}, status, **headers)
+
+
+@pytest.mark.parametrize("at_first", [refusing(503), refusing(429, Retry_After="0"), cut, cut_stream,
+                                      lambda handler, body, number: handler.break_off()],
+                         ids=["503", "429", "cut", "cut stream", "closed"])  # fmt: skip
+@STREAMS
+def test_a_busy_server_and_a_broken_answer_are_asked_again(at_first: Act, is_streaming: bool) -> None:
+    def act(handler: Handler, body: dict[str, Any], number: int) -> None:
+        if number in (1, 2, 4):
+            at_first(handler, body, number)
+        else:
+            handler.written(body, of_model(body))
+
+    with serving(act) as fake:
+        samples = written_by(fake, is_streaming=is_streaming)
+    assert samples == {each.sample: by_prompt()[each.prompt] for each in requests(7)}
+    assert len(fake.bodies) == 10
+
+
+def test_an_answer_that_differs_when_it_is_asked_for_again_is_an_error() -> None:
+    def act(handler: Handler, body: dict[str, Any], number: int) -> None:
+        if number == 1:
+            cut_stream(handler, body, number)
+        else:
+            handler.written(body, [*ref.OPEN, 29, ref.CLOSE, ref.END])
+
+    with serving(act) as fake, pytest.raises(ServerError, match="another one when it was asked again"):
+        written_by(fake, 1, is_streaming=True)
+
+
+def test_a_server_that_stays_busy_is_given_up() -> None:
+    with serving(refusing(503, "try later")) as fake, pytest.raises(ServerError) as error:
+        written_by(fake, 1)
+    assert str(error.value).startswith(f"the server at {fake.url} is busy (503: 'try later'), {http.TRIES} times")
+    assert len(fake.bodies) == http.TRIES
+
+
+def choice(**fields: Any) -> Act:
+    whole = {"token_ids": [5], "finish_reason": "stop"} | fields
+    return lambda handler, body, number: handler.answer({"choices": [whole]})
+
+
+def says(answer: bytes) -> Act:
+    return lambda handler, body, number: handler.answer(answer)
+
+
+REFUSED: list[tuple[Act, str]] = [
+    (refusing(400, "max_tokens\nis \x1b[31m wrong"), r"refuses a request (400: 'max_tokens is \x1b[31m wrong')"),
+    (refusing(400, "x" * 10_000), "x…')"),
+    (refusing(401, f"unknown key {SECRET}"), "refuses the key (401: 'unknown key (key)'). Set DRIFTSCOPE_SERVER_KEY"),
+    (refusing(500, "oh"), "refuses a request (500: 'oh')"),
+    (refusing(307, Location="http://127.0.0.1:9/"), "redirects to another address"),
+    (says(b"<html>"), "answers with what is no JSON"),
+    (says(b"[" * 200_000 + b"]" * 200_000), "answers with what is no JSON"),
+    (says(b"[]"), "answers with no JSON object"),
+    (says(b'{"error": {"message": "engine is dead"}}'), "failed ('engine is dead')"),
+    (says(b'{"choices": "' + b"x" * 2**21 + b'"}'), "answers with more than 1,101,824 bytes"),
+    (says(b'{"choices": [{}, {}]}'), "answers with no choice"),
+    (choice(token_ids=None), "returns no token ids"),
+    (choice(token_ids=[5, -1]), "gives the token '-1'"),
+    (choice(token_ids=[5, 48]), "gives the token '48', the model has 48 rows"),
+    (choice(token_ids=[5, True]), "gives the token 'True'"),
+    (choice(token_ids=[5, "6"]), "gives the token '6'"),
+    (choice(token_ids=[5] * 25), "gives more than the 24 tokens"),
+    (choice(prompt_token_ids=[1, 31, 32]), "has changed the prompt's tokens"),
+    (choice(finish_reason="abort"), "ended an answer with 'abort'"),
+]
+
+
+@pytest.mark.parametrize(("act", "words"), REFUSED, ids=[words[:24] for _, words in REFUSED])
+def test_what_cannot_be_used_is_one_line_and_not_asked_again(
+    act: Act, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(http.KEY, SECRET)
+    with serving(act) as fake, pytest.raises(ServerError) as error:
+        written_by(fake, 1)
+    line = str(error.value)
+    assert words in line and line.startswith(f"the server at {fake.url} ")
+    assert line.isprintable() and len(line) < 600 and SECRET not in line
+    assert len(fake.bodies) == 1
+
+
+def endless(handler: Handler, body: dict[str, Any], number: int) -> None:
+    handler.begin_events()
+    for id_ in (*ref.OPEN, 11):
+        handler.event({"choices": [{"token_ids": [id_], "finish_reason": None}]})
+    while handler.connection.recv(1):  # until the client hangs up
+        pass
+    handler.server.fake.hung_up.set()
+
+
+@pytest.mark.parametrize(("reason", "more"), [("cancelled", {}), ("time", {"time_limit_s": 0.3})])
+def test_a_stop_and_a_time_limit_end_the_requests_at_the_server(reason: str, more: dict[str, Any]) -> None:
+    with serving(endless) as fake:
+        backend, seen = backend_of(fake), list[Any]()
+        backend.is_streaming = True
+        events = backend.run(
+            requests(5), DecodeOptions(ref.GREEDY, batch_size=2, **more), Counters(),
+            lambda: reason == "cancelled" and sum(isinstance(event, Step) for event in seen) >= 4,
+        )  # fmt: skip
+        for event in events:
+            seen.append(event)
+        assert fake.hung_up.wait(5)
+    assert [event.reason for event in seen if isinstance(event, Stop)] == [reason] * 5
+    assert len(fake.bodies) == 2
+
+
+def test_whoever_stops_reading_ends_the_requests_too() -> None:
+    with serving(endless) as fake:
+        backend = backend_of(fake)
+        backend.is_streaming = True
+        events = backend.run(requests(5), DecodeOptions(ref.GREEDY, batch_size=1), Counters())
+        assert isinstance(next(events), Step)
+        events.close()
+        assert fake.hung_up.wait(5)
+
+
+def test_many_requests_take_no_more_memory_than_few() -> None:
+    """Two bytes a token would be 50 bytes per request; what is kept of each is that it has ended."""
+    count = sized(1_500, 100_000)
+    with serving(playing(lambda body: [5, 6, 11, 7, 0])) as fake:
+        backend, counters, taken = backend_of(fake), Counters(), list[int]()
+        many, ended = requests(count), 0
+        tracemalloc.start()
+        for event in backend.run(many, DecodeOptions(ref.GREEDY, batch_size=16), counters):
+            ended += isinstance(event, Stop)
+            if isinstance(event, Stop) and ended % (count // 3) == 0:
+                fake.bodies.clear()
+                taken.append(tracemalloc.get_traced_memory()[0])
+        tracemalloc.stop()
+    assert counters.tokens == 5 * count and fake.most_at_once <= 16
+    assert (taken[-1] - taken[0]) / (2 * count / 3) < 120
+
+
+# --- addresses --------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("http://127.0.0.1:8000", "http://127.0.0.1:8000"),
+        ("http://gpu7/v1/", "http://gpu7:80"),
+        ("https://host/models/a/v1", "https://host:443/models/a"),
+        ("http://[::1]:8000/", "http://[::1]:8000"),
+    ],
+)
+def test_addresses(url: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert server_address(url).url == expected
+    monkeypatch.setenv(http.ADDRESS, url)
+    monkeypatch.setenv(http.KEY, SECRET)
+    assert server_address().url == expected and server_address().key == SECRET
+    assert SECRET not in repr(server_address())
+
+
+@pytest.mark.parametrize("url", ["", "gpu7:8000", "file:///etc/passwd", f"http://me:{SECRET}@host", "http://",
+                                 f"http://host/?key={SECRET}", "http://host:99999", "http://host#a"])  # fmt: skip
+def test_addresses_that_are_none_are_not_repeated(url: str) -> None:
+    with pytest.raises(ServerError) as error:
+        server_address(url)
+    assert SECRET not in str(error.value)
+
+
+def test_a_key_goes_to_its_server_and_to_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(http.KEY, SECRET)
+    with serving(playing(of_model)) as other, serving(refusing(307, Location=f"{other.url}/v1/completions")) as fake:
+        with pytest.raises(ServerError, match="redirects"):
+            written_by(fake, 1)
+        assert [headers["Authorization"] for _, _, headers in fake.bodies] == [f"Bearer {SECRET}"]
+        assert other.bodies == []
+
+
+def test_a_server_that_is_not_there_and_one_of_other_models() -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        address = ServerAddress("127.0.0.1", closed.getsockname()[1])
+        with pytest.raises(ServerError, match=r"failed \(Connection refused\), 3 times"):
+            served_model(address, ["small"])
+    with serving(playing(of_model), models=("a", "b")) as fake, pytest.raises(ServerError, match="It has 'a', 'b'"):
+        served_model(server_address(fake.url), ["small"])
+    with serving(playing(lambda body: [*ref.OPEN, 11, 11]), positions=6) as fake:
+        (sample,) = written_by(fake, 1).values()
+        assert fake.bodies[0][1]["max_tokens"] == 4
+        assert (len(sample.ids), sample.reason) == (4, "length")
+    with serving(playing(of_model), models=("only",), positions=20) as fake:
+        served = served_model(server_address(fake.url), ["small"])
+        assert (served.name, served.positions, served.takes_ids) == ("only", 20, False)
+        assert served.words == "written by vLLM 0.32.0, which calls the model 'only'"
+
+
+# --- the whole way ----------------------------------------------------------------------------------------------------
+ASKED = ("--model", "small", "--decimals", "1-2", "--integer-digits", "1", "--backend", "server")
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    use_small_model(monkeypatch)
+    monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path / "store"))
+    no_weights = Mock(side_effect=AssertionError("the weights were loaded"))
+    monkeypatch.setattr(loading, "load_model", no_weights)
+    return tmp_path / "store"
+
+
+def writing_exact(body: dict[str, Any]) -> list[int]:
+    _, constraint = ref.made("exact", form=NumberFormat(1, 2, 1))
+    program = constraint.compile(parse_smiles(body["vllm_xargs"]["driftscope_smiles"]))
+    return random_ids(constraint.automaton, program, random.Random(body["seed"]))
+
+
+def test_a_run_by_a_server_loads_no_weights_and_keeps_no_address(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(http.KEY, SECRET)
+    with serving(playing(writing_exact)) as fake:
+        result = run("run", "CC=O", "OCC", *ASKED, "--url", fake.url, "--n", "2", "--json")
+        document = run("generate", "CC=O", *ASKED, "--url", fake.url, "--json").document
+    (row,) = result.document
+    assert result.err == "written by vLLM 0.32.0, which calls the model 'small'\n"
+    expected = {"backend": "server", "device": "server", "samples": 4, "clean": 4, "passes": 4}
+    unknown = ("threads", "dtype", "attention", "kv_cache", "forward_passes", "prefill_s", "peak_memory_mb")
+    assert {name: row[name] for name in (*expected, *unknown)} == expected | dict.fromkeys(unknown)
+    assert 0 < row["forced_tokens"] < row["tokens"] and row["decode_s"] > 0
+    assert row["notes"] == result.err.strip()
+    times = Store.open().rows("SELECT decode_s FROM samples WHERE run_id = $run", {"run": row["run_id"]})
+    assert all(0 < time["decode_s"] < row["wall_s"] for time in times)
+    for file in store.rglob("*"):
+        assert not file.is_file() or not any(word.encode() in file.read_bytes() for word in (fake.url, SECRET))
+    assert (document["backend"], document["device"], document["forward_passes"]) == ("server", "server", None)
+    assert document["samples"][0]["clean"]
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("generate", "CC=O", *ASKED), "the backend server has no address"),
+        (("generate", "CC=O", *ASKED, "--diagnostics"), "gives no token probabilities"),
+        (("generate", "CC=O", *ASKED, "--equal-work"), "does no equal work"),
+        (("generate", "CC=O", *ASKED, "--profile"), "--profile belongs to another backend than server"),
+        (("generate", "CC=O", *ASKED, "--log-logits", "4"), "--log-logits belongs to another backend than server"),
+        (("generate", "CC=O", *ASKED[:-1], "fast", "--url", "http://h"), "--url belongs to --backend server"),
+        (("run", "CC=O", *ASKED, "--url", f"http://me:{SECRET}@h"), "holds a user, a password"),
+        (("run", "CC=O", *ASKED, "--submit", "local"), "a server is asked by this process alone"),
+    ],
+)
+def test_what_the_command_line_refuses(store: Path, words: tuple[str, ...], line: str) -> None:
+    error = run(*words).error
+    assert line in error and SECRET not in error
+
+
+def test_an_lp_that_takes_tokens_back_is_refused(store: Path) -> None:
+    with serving(playing(of_model)) as fake:
+        error = run("generate", "CC=O", *ASKED, "--url", fake.url, "--lp", "guarded").error
+    assert "guarded takes tokens back" in error and fake.bodies == []
+
+
+def test_auto_never_chooses_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    from engine.decode.generation import backend_for
+
+    monkeypatch.setenv(http.ADDRESS, "http://127.0.0.1:9")
+    for why, expected in (("", "fast"), ("a sliding window", "hf")):
+        assert backend_for(Mock(why_not_fast=why, served=Mock()), "auto") == expected
+    with pytest.raises(ServerError, match="has no address"):
+        backend_for(Mock(why_not_fast="", served=None), "server")
+    with pytest.raises(ConstraintError, match="is not compiled"):
+        Plan(backend="server", compile=True)
