@@ -35,11 +35,17 @@ def one_line(text: str) -> str:
     return line if line.isascii() and line.isprintable() else "".join(map(visible, line))
 
 
+MOST_KNOWN = 40  # names in a message
+
+
 def nearest(name: str, candidates: Iterable[str]) -> str:
-    """``Did you mean ...?`` with the likeliest of the known names, or all of them where none is near."""
+    """``Did you mean ...?`` with the likeliest of the known names, or where none is near the known ones."""
     names = list(dict.fromkeys(name.replace("`", "'") for name in candidates))  # a page shows `this` as code
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
-    return f"Did you mean {' or '.join(near)}?" if near else f"Known are {', '.join(names) or 'none'}"
+    if near:
+        return f"Did you mean {' or '.join(near)}?"
+    more = f" and {len(names) - MOST_KNOWN} more" if len(names) > MOST_KNOWN else ""
+    return f"Known are {', '.join(names[:MOST_KNOWN]) or 'none'}{more}"
 
 
 UNFORESEEN = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RuntimeError, MemoryError)

@@ -109,9 +109,9 @@ def answer(tables: Tables, options: Options) -> str:
         factors = [row for row in rows if row["run"] == whole["run"] and row is not whole]
         most = max(factors, key=lambda row: row["share"] or 0)
         way = "speed" if whole["speed"] > 1 else "ratio"  # as the pace is told: faster, or slower by
-        product = " × ".join(f"{row['factor']} {times(row[way])}" for row in factors)
+        product = ", ".join(f"{times(row[way])} by {row['factor']}" for row in factors)
         same_way = all((row["share"] or 0) >= 0 for row in factors) and abs(math.log(whole["ratio"])) > 0.02
-        share = f", {percent(most['share'])} of it {most['factor']}" if same_way else ""
-        parts.append(f"{whole['name']} is {speed(whole['ratio'], per='sample')} = {product}{share}.")
+        share = f"; {percent(most['share'])} of it by {most['factor']}" if same_way else ""
+        parts.append(f"{whole['name']} is {speed(whole['ratio'], per='sample')}: {product}{share}.")
     lines = parts or ["Choose two runs with known times and tokens."]
     return answer_text(lines, tables["notes"]["note"].to_pylist())

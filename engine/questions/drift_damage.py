@@ -64,7 +64,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
                     "samples": row["samples"],
                 }
             )
-    return {"main": rows_table(rows, list(COLUMNS))}
+    return {"main": rows_table(rows if any(row["judged"] for row in rows) else [], list(COLUMNS))}
 
 
 def answer(tables: Tables, options: Options) -> str:

@@ -20,6 +20,7 @@ COLUMNS = {
     "what": Column("figure", is_pinned=True),
     "stated": Column("report 003 (reported)"),
     "ours": Column("ours, from its counts"),
+    "why": Column(wrap_px=420),
     "from": Column("computed as"),
 }
 CHARTS = ()

@@ -23,9 +23,9 @@ OF = Of("text", least=0, most=0)
 OPTIONS = (Option("contradicted", False, "Contradicted only"),)
 COLUMNS = {
     "text": Column(help="Empty: the whole vocabulary"),
-    "reported": Column("report"),
+    "reported": Column("reported"),
     "measured": Column("here"),
-    "note": Column("why"),
+    "note": Column("why", wrap_px=300),
     "claim": Column(page="evidence"),
 }
 CHARTS = ()

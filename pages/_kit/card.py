@@ -33,13 +33,14 @@ from pages._kit.words import glossed, help_with_words, unbroken
 
 MOST_ROWS = 28  # of a table that are in sight
 WRAPPED_PX = 66  # a row's height; from 65 on, Streamlit lets texts wrap
+MOST_PINNED_PX = 230  # of a column that stays in sight
 MOST_SIZED = 30  # characters of a column that is as wide as its longest cell
 MOST_SHOWN = 5_000  # rows that a browser gets; files have all
 FORMATS: Mapping[str, tuple[str, Callable[[float], float]]] = {
     "%": ("%.1f %%", lambda share: rounded(100 * share, 1)),
     "×": ("%.3g×", lambda ratio: to_digits(ratio, 3)),
-    "µs": ("%.2f", lambda us: rounded(us, 2)),
-    "ms": ("%.3f", lambda ms: rounded(ms, 3)),
+    "µs": ("localized", lambda us: rounded(us, 2)),
+    "ms": ("localized", lambda ms: rounded(ms, 3)),
 }
 """By unit, how the browser writes a figure, and the figure that it gets: rounded here, so that it has nothing left to
 round its own way. Files have all digits."""
@@ -158,9 +159,9 @@ def choose(option: Option, label: str, choices: Mapping[Any, str], *, as_buttons
     lengths = [len(words) for words in choices.values()]
     if as_buttons or (len(values) <= AS_BUTTONS and sum(lengths) < MOST_BUTTON_CHARS):
         more["format_func"] = lambda value: escaped(choices.get(value, str(value)))  # buttons are Markdown
-        chosen = st.segmented_control(label, values, required=True, **more)
+        chosen = st.segmented_control(label, values, required=True, wrap=True, **more)
     else:
-        chosen = st.selectbox(label, values, width=min(420, 90 + 8 * max(lengths)), **more)
+        chosen = st.selectbox(label, values, placeholder="any", width=min(420, 90 + 8 * max(lengths)), **more)
     put_shown(**{option.name: None if chosen == "" else chosen})  # nothing chosen
     return chosen
 
@@ -270,7 +271,9 @@ def shown_column(name: str, column: Column, values: list[Any]) -> tuple[list[Any
         values = [None if value is None else shown_value(value) for value in values]
         return values, st.column_config.NumberColumn(words, help=about, format=form)
     values = [one_line(value) if isinstance(value, str) else value for value in values]
-    width = column.wrap_px or (230 if column.is_pinned else width_of([words, *values]))
+    width = column.wrap_px or width_of([words, *values])
+    if column.is_pinned:
+        width = min(width or MOST_PINNED_PX, MOST_PINNED_PX)
     return values, st.column_config.Column(words, help=about, pinned=column.is_pinned, width=width)
 
 

@@ -195,14 +195,18 @@ def series_traces(
 def series_of(
     chart: Chart, panel: Panel, kinds: Sequence[Any], order: Sequence[str], names: Mapping[str, str]
 ) -> Iterator[Series]:
-    """Those of a panel that have rows, a dashed one after its solid one."""
+    """Those of a panel that have rows, a dashed one after its solid one; equal dashed ones share a name."""
     parts: dict[tuple[Any, bool], list[Row]] = {}
     for row in panel.rows:
         is_dashed = bool(chart.dash and row[chart.dash])
         parts.setdefault((kind_of(chart, row), is_dashed), []).append(row)
+    dashed = [[row[chart.y] for row in rows] for (_, is_dashed), rows in parts.items() if is_dashed]
+    are_equal = dashed[1:] == dashed[:-1]
     for kind, is_dashed in product(kinds, (False, True)):
         if rows := parts.get((kind, is_dashed)):
-            name = names.get(str(kind), str(kind)) + (" (baseline)" if is_dashed else "")
+            name = names.get(str(kind), str(kind))
+            if is_dashed:
+                name = "baseline" if are_equal else f"{name} (baseline)"
             yield Series(name, place_of(kind, kinds, order, names), rows)
 
 
@@ -265,7 +269,7 @@ def axis_of(chart: Chart, axis: Literal["x", "y"], rows: Sequence[Row], column: 
     layout: Row = {"title": {"text": safe(f"{column.words or name}{unit}"), "font": {"size": 13}}}
     if axis in chart.log:
         ends = with_ends(chart, name, rows) if chart.interval == axis else values
-        return layout | log_axis([*ends, level_of(chart, rows) or 0.0])
+        return layout | log_axis(chart, [*ends, level_of(chart, rows) or 0.0])
     if column.unit == "%":
         layout |= percent_axis(with_ends(chart, name, rows))
     if chart.kind == "bars" and chart.text:
@@ -302,15 +306,16 @@ def with_ends(chart: Chart, name: str, rows: Sequence[Row]) -> list[float]:
     return [end for end in ends if end is not None]
 
 
-def log_axis(values: Sequence[float]) -> Row:
+def log_axis(chart: Chart, values: Sequence[float]) -> Row:
     """With ticks at 1, 2 and 5, beyond three powers of ten at 1 alone; what is not positive has no place."""
+    room = 0.25 if chart.kind == "bars" and chart.text else 0.08  # a share of the axis, at both ends
     positive = [math.log10(value) for value in values if value > 0]
     layout: Row = {"type": "log"}
     ticks = LOG_TICKS
     if positive:
         low, high = min(positive), max(positive)
-        room = max(0.08 * (high - low), 0.12)
-        layout["range"] = [low - room, high + room]
+        margin = max(room * (high - low), 0.12)
+        layout["range"] = [low - margin, high + margin]
         ticks = LOG_TICKS[::3] if high - low > 3 else LOG_TICKS
     words = [large(tick) if tick >= 1e4 else significant(tick) for tick in ticks]
     return layout | {"tickvals": ticks, "ticktext": words}
@@ -378,7 +383,7 @@ def labels_of(chart: Chart, rows: Sequence[Row], *, is_first: bool) -> Row:
 
     def position(row: Row) -> str:
         if chart.interval == "y":
-            return "middle right"
+            return "top right"  # a line of the axis may cross the mark
         height = "top" if is_first else "bottom"
         # At the very left, where the axis has its labels, to the right of the mark.
         return f"{height} center" if round(row[chart.x], 2) else f"{height} right"

@@ -24,7 +24,7 @@ def leave_other_pages(*names: str) -> None:
 def one_of(label: str, options: Sequence[Option], key: str, **more: Any) -> Option:
     """A row of buttons, one of which is always chosen: the first at first."""
     picked = st.segmented_control(
-        label, list(options), default=options[0], required=True, key=key, bind="query-params", **more
+        label, list(options), default=options[0], required=True, key=key, bind="query-params", wrap=True, **more
     )
     return picked or options[0]
 

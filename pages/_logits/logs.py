@@ -67,6 +67,8 @@ TABLE = EntryTable(
 def verdict(entry: Entry, name: str) -> str:
     """Whether a log is healthy, by what was found when it was read. A late read shows in no log alone."""
     row = entry.row
+    if not has_values(entry):
+        return f"{name}: its values are missing or damaged."
     if is_damaged(entry):
         flagged = percent(quotient(row.get("flagged_entries"), row["entries"]))
         return f"{name} is damaged: {cause_words(row)}, {flagged} of {row['entries']:,} entries have flagged values."

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.errors import DriftscopeError, EnrichedError, SmilesError, shown
+from engine.errors import DriftscopeError, EnrichedError, SmilesError, nearest, shown
 from engine.records import NumberFormat
 from tests.strategies import any_text
 
@@ -56,3 +56,9 @@ def test_a_message_says_where_and_what_to_do() -> None:
 def test_a_number_format_checks_itself(numbers: tuple[int, int, int]) -> None:
     with pytest.raises(ValueError, match=r"decimals must satisfy|most_integer_digits is"):
         NumberFormat(*numbers)
+
+
+def test_no_message_lists_all_of_many_names() -> None:
+    assert nearest("exat", ["exact", "none"]) == "Did you mean exact?"
+    assert nearest("zzz", ["exact", "none"]) == "Known are exact, none"
+    assert nearest("zzz", [f"a{number}" for number in range(85)]).endswith(", a39 and 45 more")

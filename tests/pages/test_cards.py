@@ -80,7 +80,7 @@ def test_an_option_redraws_its_card_and_is_in_the_address() -> None:
     app = opened("Charts", "Where time goes", control=NONE, test=[EXACT], time_in="seconds per sample")
     assert shown(app)["time_in"] == "seconds per sample"
     app.segmented_control(key="made_of").set_value("passes × time per pass").run()
-    assert "passes 1.63× × wall time per pass" in words(app)
+    assert "1.63× by passes, " in words(app)
 
 
 def test_a_pair_that_was_clicked_can_be_cleared() -> None:
@@ -141,6 +141,29 @@ def test_whiskers_reach_from_low_to_high_and_bars_end_at_their_value() -> None:
     bar = {"run": "a", "bar": "whole", "start": 1.0, "end": 0.25, "ratio": 0.25}
     (trace,) = figure_of(Chart("bars", "end", "bar", low="start", text="ratio", log="x"), [bar], {}, ["a"], {}).data
     assert (trace.base[0], trace.base[0] + trace.x[0], trace.text[0]) == (1.0, 0.25, "0.250×")
+
+
+def test_equal_baselines_are_one_in_the_legend() -> None:
+    """Four dashed lines lay on each other, and each had a name."""
+    chart = Chart("lines", "x", "y", colour="run", dash="is_baseline")
+    for other, names in ((0.5, ["a", "baseline", "b"]), (0.6, ["a", "a (baseline)", "b", "b (baseline)"])):
+        base = {"a": 0.5, "b": other}
+        rows = [
+            {"run": run, "x": x, "y": base[run] if is_baseline else 0.1, "is_baseline": is_baseline}
+            for run in base
+            for is_baseline in (False, True)
+            for x in (1.0, 2.0)
+        ]
+        figure = figure_of(chart, rows, {}, ["a", "b"], {})
+        assert [trace.name for trace in figure.data if trace.showlegend] == names
+
+
+def test_words_at_bars_have_room_on_an_axis_of_powers() -> None:
+    rows = [{"name": "a", "x": 0.5, "words": "slower by 2×"}, {"name": "b", "x": 8.0, "words": "8× faster"}]
+    for text, room in (("words", 0.25), ("", 0.08)):
+        chart = Chart("bars", "x", "name", colour="name", text=text, log="x", line_at=1)
+        low, high = figure_of(chart, rows, {}, [], {}).layout.xaxis.range
+        assert (low, high) == pytest.approx((-0.301 - room * 1.204, 0.903 + max(room * 1.204, 0.12)), abs=0.03)
 
 
 def test_times_of_a_chart_are_in_one_unit() -> None:

@@ -55,6 +55,8 @@ def test_the_whole_answer_is_one_coloured_text_and_a_click_opens_a_row(browser: 
     with visit(browser, demo_server, JUNK) as seen:
         text = seen.page.locator(".atoms .text")
         expect(text).to_have_text(seen_in_store.sample["text"])
+        lines = text.evaluate("box => box.clientHeight / parseFloat(getComputedStyle(box).lineHeight)")
+        assert lines == pytest.approx(round(lines), abs=0.05), "no line is cut"
         for name, is_so in (
             ("junk", [token.mark == "junk" for token in tokens]),
             ("forced", [bool(token.forced) for token in tokens]),

@@ -86,6 +86,7 @@ def test_an_empty_store_and_logs_that_are_damaged(tmp_path: Path, monkeypatch: p
     assert len(table(opened(), "by_ours")) == 1
     for log in (lost, spoiled, odd):
         assert opened(view="Health", log=log.id).error
+    assert "its values are missing or damaged" in words(opened(log=lost.id))
 
 
 def test_the_default_wants_the_same_model_of_another_engine() -> None:

@@ -221,6 +221,7 @@ def test_the_view_wears_the_theme(browser: Browser, server: Server) -> None:
             expect(stage(seen)).to_have_css("background-color", rgb(wanted))
             expect(said_in_3d(seen)).to_contain_text("Drag turns")
             assert stage(seen).evaluate(CORNER) == wanted
+        assert stage(seen).evaluate("() => document.fonts.check('1rem \\'Source Sans\\'') && document.fonts.size") == 1
         expect_harmless(seen)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from urllib.parse import quote
 
@@ -71,3 +72,17 @@ def test_a_view_is_text_and_fits(browser: Browser, server: Server, address: str,
         assert "\u202e" not in seen.page.get_by_test_id("stMain").inner_text()
         expect_outline(seen, TITLES[address.partition("?")[0]])
         expect_well_in_both_themes(seen)
+
+
+def test_on_a_phone_a_chart_is_swiped_and_buttons_wrap(browser: Browser, server: Server) -> None:
+    """Titles of four small charts lay on each other, and a third button was cut."""
+    with visit(browser, server, "/tokenizer_lab?view=A+molecule+set&count=10", width=400, height=800) as seen:
+        titles = seen.page.locator(".st-key-card-lab_set .annotation-text")
+        expect(titles).to_have_count(8)
+        boxes = [box for title in titles.all()[:4] if (box := title.bounding_box()) is not None]
+        assert all(left["x"] + left["width"] <= right["x"] for left, right in pairwise(boxes))
+        expect_well_in_both_themes(seen)
+    with visit(browser, server, "/compare?view=Charts&question=Where+time+goes", width=400, height=800) as seen:
+        for button in seen.page.locator(".st-key-made_of button").all():
+            box = button.bounding_box()
+            assert box is not None and box["x"] + box["width"] <= 400

@@ -13,8 +13,15 @@ var $3Dmolpromise = new Promise((draw) => why || (window.requestIdleCallback ?? 
 if (!why) drawOnceAFrame($3Dmol.GLViewer.prototype);
 
 function begin() {
+  addFont();
   if (why) document.querySelector("main").replaceChildren(why);
   else $3Dmolpromise.then(() => new View(viewer_0).start());
+}
+
+// A frame has no fonts of the page around it, which has loaded this one.
+function addFont() {
+  const link = page.document.querySelector("link[rel=preload][as=font]");
+  if (link) document.fonts.add(new FontFace("Source Sans", `url(${link.href})`, { weight: "100 900" }));
 }
 
 function hasWebGl() {

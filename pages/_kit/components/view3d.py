@@ -30,7 +30,7 @@ from pages._kit.errors import error_markdown
 from pages._kit.theme import DARK, ink_on, palette
 
 SCRIPT = f"app/static/{FILE_NAME}"  # relative, so that it also works behind a base path
-NAME_PX = 24  # the line below the view
+NAME_PX = 40  # the two lines below the view
 SNUG, APART = 1.3, 1.0
 """3Dmol.js fits what it draws into a ball as high as the view: a wide margin, unless two conformers lie apart."""
 NO_MARKS: Mapping[int, Fault] = {}

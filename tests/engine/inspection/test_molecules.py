@@ -151,6 +151,14 @@ def judged(number: int, right: bool, stereo: bool | None = None, **more: object)
     return sample_row(number, usable=right, geometry_right=right, stereo_right=stereo, **more)
 
 
+def test_where_nothing_was_judged_there_is_no_table(store: Store) -> None:
+    unread = [sample_row(0, usable=False), sample_row(1, usable=False)]
+    write_run(store, "one", unread)
+    assert not ask(store, "drift_damage", ["one"]).tables["main"].num_rows
+    write_run(store, "two", [*unread, judged(2, True)])
+    assert ask(store, "drift_damage", ["two"]).tables["main"].num_rows == 4
+
+
 def test_a_sample_counts_once_under_the_worst_of_its_text(store: Store) -> None:
     samples = [
         judged(0, True, True),
