@@ -53,8 +53,12 @@ class Column:
 
 
 def select_list(schema: pa.Schema) -> str:
-    """All columns of a table for SELECT. Runs of before an answer had several conformers say nothing of them: 0."""
-    return '* REPLACE (coalesce("conformer", 0) AS "conformer")' if "conformer" in schema.names else "*"
+    """All columns of a table for SELECT. Runs of before an answer had several conformers say nothing of them: steps are
+    of the first one then; a block is of 0, until it is counted again."""
+    if "conformer" not in schema.names:
+        return "*"
+    usual = 1 if "token_id" in schema.names else 0
+    return f'* REPLACE (coalesce("conformer", {usual}) AS "conformer")'
 
 
 @dataclass(frozen=True)

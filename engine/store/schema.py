@@ -204,7 +204,7 @@ STEPS = table(
     ("forced", "flag", "the LP left no choice"),
     ("template_id", "small", "the token that the template has here; null behind its end, or without one"),
     ("block", "small", "of the constraint, -1 outside"),
-    ("conformer", "small", "of the answer, from 1; 0 in older runs"),
+    ("conformer", "small", "of the answer, from 1; 0 behind a further prompt in it"),
     ("rule", "text", "which rule allowed or forced it"),
     ("p_raw", "real", "its probability before the LP"),
     ("p_lp", "real", "and among the tokens that the LP allows"),

@@ -1,8 +1,8 @@
 """DuckDB over a store's files, in memory: a view for each table, whatever the schema version of its files.
 
 The views name every file, which is ten times as fast as filtering folders. Columns that tables of older versions lack
-are null, and ``conformer`` 0; columns that only those have are left out. Damage shows only when a file is read, so
-``engine.store.store`` handles it.
+are null (``conformer``: 0, of steps 1); columns that only those have are left out. Damage shows only when a file is
+read, so ``engine.store.store`` handles it.
 """
 
 from __future__ import annotations

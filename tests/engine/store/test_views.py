@@ -18,7 +18,7 @@ from engine.store.staging import rewrite_run
 from engine.store.store import DEMO, Store
 from engine.store.views import connect, datasets
 from tests.crafted import copied, craft, craft_sheet, without
-from tests.engine.inspection.made import demo_run
+from tests.engine.inspection.made import DEMO_STORE, demo_run
 from tests.engine.store.stored_runs import named, store_at, written
 
 ALL = [table for kind in KINDS for table in (kind.main, *kind.tables)]
@@ -64,7 +64,10 @@ def test_pyarrow_sees_the_same_rows(store: Store) -> None:
         order = [(name, "ascending") for name in (table.names[0], *table.order)]
         seen = store.table(f"SELECT * FROM {table.name}").sort_by(order).to_pylist()
         of_files = rows.sort_by(order).to_pylist()
-        assert [row | ({"conformer": row["conformer"] or 0} if "conformer" in row else {}) for row in of_files] == seen
+        for row in of_files:
+            if row.get("conformer", 0) is None:
+                row["conformer"] = 1 if table is STEPS else 0
+        assert of_files == seen
 
 
 def test_a_run_of_the_demo_store_is_read_next_to_one_of_today(tmp_path: Path) -> None:
@@ -78,7 +81,7 @@ def test_a_run_of_the_demo_store_is_read_next_to_one_of_today(tmp_path: Path) ->
         assert {row["run_id"] for row in rows} == {run_id, "today"}
 
 
-def test_blocks_of_an_older_version_are_of_conformer_0_in_every_query(tmp_path: Path) -> None:
+def test_blocks_of_an_older_version_are_of_conformer_0_and_steps_of_the_first_in_every_query(tmp_path: Path) -> None:
     """It had no such column; a user's SQL and ours read the same."""
     store, entry = copied(tmp_path, RUN, demo_run("qwen", "exact"))
     later = {"blocks": ["conformer"], "steps": ["conformer"], "samples": ["conformers", "usable_each"]}
@@ -88,10 +91,19 @@ def test_blocks_of_an_older_version_are_of_conformer_0_in_every_query(tmp_path: 
     with store.console() as console:
         for table in ("blocks", "steps"):
             sql = f"SELECT conformer, count(*) > 10 AS many FROM {table} GROUP BY conformer"
-            assert store.rows(sql) == console.query(sql).table.to_pylist() == [{"conformer": 0, "many": True}]
+            expected = [{"conformer": 1 if table == "steps" else 0, "many": True}]
+            assert store.rows(sql) == console.query(sql).table.to_pylist() == expected
     assert store.rows("SELECT DISTINCT conformers, usable_each FROM samples") == [
         {"conformers": None, "usable_each": None}
     ]
+
+
+def test_steps_of_a_run_that_was_counted_again_go_with_its_blocks() -> None:
+    """Its blocks are of conformer 1 since. The steps, which were stored before, were of 0, and so of no block."""
+    joined = "SELECT count(*) FROM steps JOIN blocks USING (run_id, sample_id, conformer, block)"
+    ((by_conformer,),) = tuples(DEMO_STORE, joined)
+    ((steps,),) = tuples(DEMO_STORE, "SELECT count(*) FROM steps WHERE block >= 0")
+    assert by_conformer == steps > 1_000
 
 
 def test_a_connection_has_the_tables_that_its_query_names_and_nothing_else() -> None:
