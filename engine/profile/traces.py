@@ -112,6 +112,12 @@ class Trace:
         return None if value is None else float(value)
 
 
+def families_of(store: Store, entries: Sequence[Entry]) -> dict[str, str]:
+    """Families of these traces, as choices of which none may be chosen."""
+    found = store.table("SELECT DISTINCT family FROM trace_ops ORDER BY family", of=[entry.id for entry in entries])
+    return {"": "none"} | {family: family for family in found["family"].to_pylist()}
+
+
 def traces_of(store: Store, entries: Sequence[Entry]) -> tuple[Trace, Trace]:
     """The control and the test."""
     names, both = entry_names(entries), (entries[0], entries[-1])

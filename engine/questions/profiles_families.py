@@ -6,8 +6,8 @@ takes more than one trace of each. The reports call attention and products of ma
 overhead; norms, copies and elementwise work of the same model are part of that rest, and over the span also the time in
 which nothing runs. Families are rules over names, in `data/trace_families.toml`; *other* is what none matches. To add
 your own, name a file of such rules in `DRIFTSCOPE_TRACE_FAMILIES`, and add the trace again. Work before the first pass
-is done once: it stands apart, and is not divided. A wrapper, as `aten::linear` is of `aten::addmm`, is no call. Click a
-bar to pin its family: it stays first here, in the table and in *Timeline*.
+is done once: it stands apart, and is not divided. A wrapper, as `aten::linear` is of `aten::addmm`, is no call. A
+*pinned* family, by a click on its bar or from the list, stays first here, in the table and in *Timeline*.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from engine.profile.traces import (
     WINDOW,
     Trace,
     cautions,
+    families_of,
     fold_small,
     incomparable,
     pair_row,
@@ -48,7 +49,7 @@ OPTIONS = (
     Option("per", None, "Time", pers, help="What the traces' times are divided by, where both know it"),
     Option("compute", None, "Real compute", ["of the work", "of the span"]),
     Option("small", False, "Small bars", help="Each bar under 5 % of all bars, in place of one with their sum"),
-    Option("pinned", None, "Pinned", is_picked=True),
+    Option("pinned", "", "Pinned", families_of, is_open=True),
     Option("columns", False, "All columns", help="Also times per call, ratios, and both parts of each difference"),
 )
 Row = dict[str, Any]

@@ -18,6 +18,7 @@ from typing import Any
 from engine.decode.steps import PREFIX
 from engine.figures.words import counted, fixed, listed, microseconds, percent, shortened
 from engine.profile.save_trace import chrome_trace
+from engine.profile.traces import families_of
 from engine.questions.question import Chart, Column, Download, Of, Option, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry, entry_names
 from engine.store.schema import TRACE_EVENTS
@@ -41,7 +42,7 @@ OPTIONS = (
     Option("tl_from", 0.0, "From", unit="ms", bounds=(0.0, 1e9)),
     Option("tl_to", 0.0, "To", unit="ms", bounds=(0.0, 1e9), help="0, or before From: the end"),
     Option("tl_find", "", "Search", help="Words in the name of a slice or a family; what has them keeps its colour"),
-    Option("pinned", None, "Pinned", is_picked=True),
+    Option("pinned", "", "Pinned", families_of, is_open=True),
 )  # fmt: skip
 COLUMNS = {
     "name": Column("trace"),

@@ -142,7 +142,12 @@ def test_a_bar_pins_its_family_and_what_the_timeline_shows_is_saved(browser: Bro
         seen.page.mouse.down()
         seen.page.mouse.up()
         expect(seen.page).to_have_url(re.compile("pinned=gemm"))
-        expect(seen.page.get_by_role("button", name="Clear selection")).to_be_visible()
+        pinned = seen.page.get_by_role("combobox", name="Pinned")
+        pinned.focus()
+        for key in ("atten", "ArrowDown", "Enter"):
+            (seen.page.keyboard.type if key == "atten" else seen.page.keyboard.press)(key)
+        expect(seen.page).to_have_url(re.compile("pinned=attention"))
+        expect(chart.locator(".ytick").nth(1)).to_have_text(re.compile("^attention"))
         seen.press("Timeline")
         expect(seen.page.locator(".bartext").filter(has_text="prefill").first).to_be_attached()
         with seen.page.expect_download() as download:
