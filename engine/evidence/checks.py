@@ -19,7 +19,7 @@ from engine.lp_records import DEFAULT_PLACEHOLDER, lp_record
 from engine.models.shipped import VOCAB_ROWS
 from engine.records import FIXED4, SHORTEST4, VerdictName
 from engine.text.check import answer_of
-from engine.text.placeholder import reference_texts
+from engine.text.placeholder import reference_text
 from engine.text.template import DriftSummary, drift_summary
 from engine.text.tokenizers import load_tokenizer
 
@@ -143,7 +143,7 @@ def tokens(claim: Claim, rows: Rows) -> Finding:
     return Finding("reproduced" if is_it else "contradicted", float(measured), reason, query, "tokenizers")
 
 
-@functools.lru_cache(maxsize=16)
+@functools.lru_cache(maxsize=256)  # each of 32 molecules, as two writers put it down, in two claims
 def summary_of(texts: tuple[str, ...], tokenizer: str, placeholder: str) -> DriftSummary:
     return drift_summary(texts, load_tokenizer(tokenizer), placeholder)
 
@@ -192,16 +192,17 @@ def references(claim: Claim, rows: Rows) -> Finding:
     phrases = []
     intervals = {}
     for writer, form in {"with trailing zeros dropped": SHORTEST4, "with four decimals always": FIXED4}.items():
-        texts = tuple(text for molecule in smiles for text in reference_texts(molecule, form))
-        summary = summary_of(texts, check["tokenizer"], check["placeholder"])
-        figures.append(drift_figure(check["figure"], summary, summary))
-        phrases.append(f"{pretty(figures[-1])} {writer} ({percent(summary.share(summary.cut))} cut)")
-        texts_of = (tuple(reference_texts(molecule, form)) for molecule in smiles)
-        each = [summary_of(texts, check["tokenizer"], check["placeholder"]) for texts in texts_of]
-        parts = [drift_figure(check["figure"], one, one) * one.blocks / 100 for one in each]
-        intervals[figures[-1]] = over_molecules(figures[-1], parts, [one.blocks for one in each], claim.unit)
+        # A summary per molecule, for the interval; the figure is a share, so that of all is their sums' ratio.
+        texts = [(reference_text(molecule, form),) for molecule in smiles]
+        each = [summary_of(text, check["tokenizer"], check["placeholder"]) for text in texts]
+        wholes = [molecule.blocks for molecule in each]
+        parts = [drift_figure(check["figure"], molecule, molecule) * molecule.blocks / 100 for molecule in each]
+        cut = sum(molecule.cut for molecule in each) / sum(wholes)
+        figures.append(100 * sum(parts) / sum(wholes))
+        phrases.append(f"{pretty(figures[-1])} {writer} ({percent(cut)} cut)")
+        intervals[figures[-1]] = over_molecules(figures[-1], parts, wholes, claim.unit)
     measured = min(figures, key=lambda figure: held_against(claim, figure) != "reproduced")
-    reason = f"Of {summary.blocks:,} blocks of ETKDG conformers under {check['tokenizer']} with {check['placeholder']}"
+    reason = f"Of {sum(wholes):,} blocks of ETKDG conformers under {check['tokenizer']} with {check['placeholder']}"
     reason += f", {check['figure']}: {', '.join(phrases)}{reported(claim)}."
     query = f"{MOLECULES} -- drift_summary(reference_texts(SMILES, FORM), {check['tokenizer']}, "
     query += f"{check['placeholder']!r})"

@@ -9,12 +9,14 @@ import pytest
 from msgspec.structs import replace
 
 from engine.errors import FileError
-from engine.evidence import claims
+from engine.evidence import checks, claims
 from engine.evidence.checks import CHECKS
 from engine.evidence.claims import Claim, load_claims
 from engine.evidence.verdicts import FILE, Verdict, judge, judge_all, load, save
 from engine.store.files import Files
 from engine.store.store import DEMO, Store
+from engine.text import placeholder
+from engine.text.template import DriftSummary, drift_summary
 from tests.engine.inspection.made import sample_row, write_run
 from tests.engine.store.stored_runs import store_at
 
@@ -36,6 +38,35 @@ def test_the_saved_verdicts_come_out_again() -> None:
         assert [after.low, after.high] == pytest.approx([before.low, before.high])
         if after.measured is not None and after.low is not None and after.high is not None:
             assert after.low <= after.measured <= after.high
+
+
+def test_each_molecule_is_embedded_and_tokenised_once_for_all_claims(monkeypatch: pytest.MonkeyPatch) -> None:
+    embedded: list[Any] = []
+    counted: list[Any] = []
+    embed = placeholder.reference_texts
+
+    def texts_of(*of: Any) -> list[str]:
+        embedded.append(of)
+        return embed(*of)
+
+    def summary(texts: tuple[str, ...], *of: Any) -> DriftSummary:
+        counted.append(texts)
+        return drift_summary(texts, *of)
+
+    monkeypatch.setattr(placeholder, "reference_texts", texts_of)
+    monkeypatch.setattr(checks, "drift_summary", summary)
+    placeholder.reference_text.cache_clear()
+    checks.summary_of.cache_clear()
+    judge([CLAIMS["005-fit"], CLAIMS["005-differ"]], SHIPPED)
+    assert len(embedded) == len(set(embedded)) == 64 and {len(texts) for texts in counted} == {1}
+    assert len(counted) == len({*counted}) <= 64
+
+
+def test_a_figure_of_no_molecules_has_no_interval() -> None:
+    assert checks.over_molecules(0.0, [], [], "%") is None and checks.over_molecules(2.0, [], [], "x") is None
+    assert checks.over_molecules(0.0, [0.0, 0.0], [0.0, 0.0], "%") is None
+    found = checks.over_molecules(50.0, [1.0, 0.0, 1.0, 0.0], [1.0] * 4, "% of blocks")
+    assert found is not None and found.value == 50.0 and (found.low or 0) < 50 < (found.high or 0)
 
 
 def test_every_claim_has_a_check_and_every_check_a_claim() -> None:
