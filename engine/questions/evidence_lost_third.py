@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from engine.errors import RunError
 from engine.evidence.claims import load_claims
 from engine.evidence.lost_third import load_usable
 from engine.figures.words import fixed, listed, signed_hundredths
@@ -64,27 +63,27 @@ def depends(store: Store, entries: Sequence[Entry], options: Options) -> str:
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     documents, damaged = load_usable(store.locations)
-    if not documents:
-        problem = "no result of the lost third is here yet"
-        raise RunError(problem, "`make lost-third MODEL=demo-qwen` writes one in two hours")
     changes = [row for document in documents for row in changes_of(document)]
     changes.sort(key=lambda row: not row["is_fall"])
-    shown = next((d for d in documents if d["model"] == options["lost_third_model"]), documents[0])
-    # A lane that was run at two sizes has two rows, and the curves are of the size that all have.
-    size = min((lane["molecules"] for lane in shown["lanes"]), default=0)
-    drawn = {NO_LP, DEFAULT_LP, *(shown.get("cost") or ())}  # all lanes would be too many curves
-    curves = []
-    for lane in shown["lanes"]:
-        if lane["lane"] in drawn and lane["molecules"] == size:
-            points = zip(lane["zero"]["thresholds"], lane["zero"]["cov_r_curve"], strict=True)
-            curves += [{"lane": lane["words"], "threshold": at, "covered": share} for at, share in points]
+    chosen = [document for document in documents if document["model"] == options["lost_third_model"]]
+    shown = (chosen or documents or [{"lanes": []}])[0]
     return {
         "main": rows_table(changes, ["model", "step", "change", "low", "high"]),
         "fall": rows_table([row for row in changes if row["is_fall"]], ["model", "step", "change"]),
         "lanes": rows_table(list(map(lane_row, shown["lanes"])), ["lane"]),
-        "curves": rows_table(curves),
+        "curves": rows_table(list(curves_of(shown)), ["lane", "threshold", "covered"]),
         "damaged": rows_table([{"what": str(error)} for error in damaged[:5]], ["what"]),
     }
+
+
+def curves_of(document: Row) -> Iterator[Row]:
+    """A lane that was run at two sizes has two rows, and the curves are of the size that all have."""
+    size = min((lane["molecules"] for lane in document["lanes"]), default=0)
+    drawn = {NO_LP, DEFAULT_LP, *(document.get("cost") or ())}  # all lanes would be too many curves
+    for lane in document["lanes"]:
+        if lane["lane"] in drawn and lane["molecules"] == size:
+            for at, share in zip(lane["zero"]["thresholds"], lane["zero"]["cov_r_curve"], strict=True):
+                yield {"lane": lane["words"], "threshold": at, "covered": share}
 
 
 def changes_of(document: Row) -> Iterator[Row]:
@@ -132,6 +131,8 @@ def answer(tables: Tables, options: Options) -> str:
         losses.append(words + (f", {of} {CAUSES[cause]}" if whole < 0 else ""))
         forced.append(f"{signed_hundredths(steps['forcing the SMILES'])} ({model})")
     lines, rows = [lead], tables["main"].to_pylist()
+    if not tables["lanes"].num_rows:
+        lines.append("Nothing is measured in this store yet: `make lost-third MODEL=demo-qwen` does so in two hours.")
     if losses:
         lines.append(
             f"Under v4.3, {'; '.join(losses)}. Forcing the SMILES alone, in canonical atom order, changes "

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from engine.questions import ask, question_of
 from tests.cli import run
 from tests.engine.inspection.made import DEMO_STORE
+from tests.engine.store.stored_runs import store_at
 from tests.pages.apps import opened, table, words
 
 pytestmark = pytest.mark.usefixtures("demo_store")
@@ -75,6 +78,17 @@ def test_a_speed_is_told_in_one_direction() -> None:
     assert rows["002-cannot-be-faster"]["measured"] == "4.40× faster"
     assert "here: 1.05× faster" in ask(DEMO_STORE, "evidence_claims", [], {"claim": "000-qwen-slower"}).answer
     assert "1.05× faster" in run("claims", "000-qwen-slower").out
+
+
+def test_an_empty_store_says_how_the_lost_third_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path / "store"))
+    store = store_at(tmp_path / "store")
+    for view in ("In two minutes", "The lost third"):
+        app = opened("evidence", view=view)
+        assert not app.error and "make lost-third MODEL=demo-qwen" in words(app)
+    store.home.write("lost_third/x.json", b"{")
+    answered = ask(store, "evidence_lost_third", [])
+    assert "x.json" in answered.answer and {table.num_rows for table in answered.tables.values()} == {0, 1}
 
 
 def test_the_lost_third_in_steps_and_by_lane() -> None:
