@@ -12,6 +12,7 @@ from engine.figures.words import counted
 from engine.inspection.faults import wrong_places
 from engine.jobs.lane_figures import atom_being_written
 from engine.records import Molecule
+from pages._kit.components.address import is_restored
 from pages._kit.components.molecule2d import molecule2d
 from pages._kit.errors import error_markdown, escaped
 from pages._kit.inspected import inspected_in, open_store
@@ -124,8 +125,9 @@ def _molecule_index(count: int) -> int:
 
 
 def _chosen(name: str) -> int:
-    """A number of the address, also before its widget has read it."""
-    text = str(st.session_state.get(name) or st.query_params.get(name))
+    """A number of the address, also before its widget has read it: after *Back* the session has the former one."""
+    former = None if is_restored() else st.session_state.get(name)
+    text = str(former or st.query_params.get(name))
     return max(1, int(text)) if text.isdecimal() and len(text) < MOST_DIGITS else 1
 
 

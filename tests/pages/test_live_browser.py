@@ -162,4 +162,9 @@ def test_a_grid_of_molecules_is_filtered_and_opens_one(browser: Browser, server:
         expect(seen.page.locator(".molecule svg")).to_have_attribute("aria-label", "2D drawing of CN")
         expect(seen.page.locator(".molecules .cell[aria-selected=true]")).to_contain_text("Molecule 3")
         expect(seen.page).to_have_url(re.compile("molecule=3"))
+        seen.page.go_back()
+        expect(seen.page.get_by_label("Molecule (of 3)")).to_have_value("1")
+        expect(seen.page.locator(".molecules .cell[aria-selected=true]")).to_contain_text("Molecule 1")
+        seen.page.go_forward()
+        expect(seen.page.locator(".molecules .cell[aria-selected=true]")).to_contain_text("Molecule 3")
         assert seen.outside == [] and seen.dialogs == []

@@ -36,6 +36,12 @@ def put_quietly(values: Mapping[str, str | Sequence[str]]) -> None:
     _replace(parameters, secrets.token_hex(4))
 
 
+def is_restored() -> bool:
+    """Whether the browser went back or forward to this address, so that widgets take their values from it."""
+    context = get_script_run_ctx()
+    return context is not None and context.is_history_navigation
+
+
 @st.fragment
 def _replace(parameters: Mapping[str, list[str]], stamp: str) -> None:
     """A fragment, so that the browser's answer redraws nothing."""
