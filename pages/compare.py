@@ -13,6 +13,7 @@ from pages._kit.choices import complain, one_of
 from pages._kit.components.charts_ready import charts_ready
 from pages._kit.errors import shown_errors
 from pages._kit.frame import page
+from pages._kit.run_colours import run_colours
 from pages._kit.sections import fold, is_unfolded, show_open
 from pages._kit.shown import put_shown
 
@@ -80,7 +81,8 @@ with shown_errors():
     store = Store.open().snapshot()
     with st.container(key="compared-runs"):
         is_about_a_model = st.query_params.get("view") == "Advice"
-        runs = manage.PICKER.read(store.listing())[0] if is_about_a_model else manage.PICKER.show(store.listing())
+        listing, colours = store.listing(), run_colours(store)
+        runs = manage.PICKER.read(listing)[0] if is_about_a_model else manage.PICKER.show(listing, colours)
         ids = [run.id for run in runs]
 show_open(SECTIONS, store, ids)
 charts_ready()

@@ -57,4 +57,4 @@ def _draw() -> None:
     """One of each kind of mark: plotly imports and checks each as it is first used."""
     rows = [{"run": "a", "x": 1.0, "y": 1.0, "low": 0.0, "high": 2.0}]
     for kind in ("points", "bars", "lines", "heat"):
-        figure_of(Chart(kind, "x", "y", size="high", text="low"), rows, {}, ["a"], {})
+        figure_of(Chart(kind, "x", "y", size="high", text="low"), rows, {}, {"a": "a"})

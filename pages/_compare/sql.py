@@ -397,7 +397,7 @@ def _chart(table: pa.Table) -> None:
         st.caption(f"The first {MOST_DRAWN:,} rows are drawn.")
     config = {"displaylogo": False, "modeBarButtons": [["toImage"]]}
     alt = alt_of("SQL", "", rows, chart)
-    st.plotly_chart(figure_of(chart, rows, {}, [], {}), theme=None, config=config, key="sql_figure", alt=alt)
+    st.plotly_chart(figure_of(chart, rows, {}, {}), theme=None, config=config, key="sql_figure", alt=alt)
 
 
 def _marks(table: pa.Table, x: str) -> list[dict[str, Any]]:

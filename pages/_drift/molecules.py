@@ -28,6 +28,7 @@ from pages._kit.components.molecule_list import Cell, Line, molecule_list
 from pages._kit.errors import error_markdown, escaped
 from pages._kit.inspected import inspected
 from pages._kit.managing.entries import judge_button
+from pages._kit.run_colours import run_colours
 from pages._kit.shown import put_shown
 from pages._kit.small_drawing import small_drawing
 from pages._kit.theme import DARK, palette
@@ -53,7 +54,7 @@ def show(store: Store, runs: Sequence[RunFacts]) -> None:
             st.caption(escaped(counts(answered.tables)))
             _filters(runs)
         _bar_chip()
-        _list(table, chosen, runs)
+        _list(store, table, chosen, runs)
     with right:
         if error_words:
             st.error(error_words, icon=":material/error:")
@@ -155,7 +156,7 @@ def _answered(store: Store, runs: Sequence[RunFacts]) -> Answered:
 # --- the list -----------------------------------------------------------------------------------------------------
 
 
-def _list(table: pa.Table, chosen: Spot | None, runs: Sequence[RunFacts]) -> None:
+def _list(store: Store, table: pa.Table, chosen: Spot | None, runs: Sequence[RunFacts]) -> None:
     if not table.num_rows:
         _no_match()
         return
@@ -163,8 +164,9 @@ def _list(table: pa.Table, chosen: Spot | None, runs: Sequence[RunFacts]) -> Non
     rows = table.slice(0, MOST_LISTED).to_pylist()
     drawn = {smiles: place for place, smiles in enumerate(dict.fromkeys(row["smiles"] for row in rows))}
     spots = [Spot(row["run_id"], row["sample_id"]) for row in rows]
+    colours = run_colours(store) if len(runs) > 1 else {}
     molecule_list(
-        [_cell(row, drawn[row["smiles"]], differing) for row in rows],
+        [_cell(row, drawn[row["smiles"]], differing, colours.get(row["run_id"], "")) for row in rows],
         [small_drawing(smiles, palette() is DARK) for smiles in drawn],
         key=f"molecule_list {hash(tuple(spots))}",  # places of another order mean others
         label="Molecules",
@@ -174,13 +176,13 @@ def _list(table: pa.Table, chosen: Spot | None, runs: Sequence[RunFacts]) -> Non
     )
 
 
-def _cell(row: Mapping[str, Any], drawing: int, differing: Sequence[str]) -> Cell:
+def _cell(row: Mapping[str, Any], drawing: int, differing: Sequence[str], colour: str) -> Cell:
     checks, run_words = checks_words(row), ", ".join(str(row[name]) for name in differing)
     lost: Line = [(f"{fixed(row['lost_ang'], 2)} Å", "")] if row["lost_ang"] else []
     of_row: Line = [*lost, *verdict_line(row)]
-    lines = [of_row, *([[(run_words, "number")]] if run_words else ())]
+    lines = [of_row, *([[(run_words, "-")]] if run_words else ())]
     about = [drift_molecule.rule_words(row), f"in 3D: {checks}" if checks else "", f"sample {row['sample_id']}"]
-    return Cell(visible_text(row["smiles"]), drawing, lines, "\n".join(filter(None, about)))
+    return Cell(visible_text(row["smiles"]), drawing, lines, "\n".join(filter(None, about)), colour)
 
 
 def verdict_line(row: Mapping[str, Any]) -> Line:

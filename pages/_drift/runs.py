@@ -20,6 +20,7 @@ from pages._kit.entry_table import RUN_TABLE
 from pages._kit.errors import escaped
 from pages._kit.inspected import save_run
 from pages._kit.picker import Picker
+from pages._kit.run_colours import run_colours
 from pages._kit.words import run_title
 
 NAMED, ONE = "runs named so far", "one_run"
@@ -47,7 +48,7 @@ def chosen_runs(store: Store) -> list[RunFacts]:
         run_id = default_run(list(runs.values())).run_id
         return [entry for entry in entries if entry.id == run_id]
 
-    chosen = inspected_picker(default).show(replace(listing, entries=entries))
+    chosen = inspected_picker(default).show(replace(listing, entries=entries), run_colours(store))
     for entry in filter(is_temporary, chosen):
         _save_form(entry)
     return [runs[entry.id] for entry in chosen]

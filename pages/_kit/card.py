@@ -18,13 +18,14 @@ from engine.models.devices import spare_cores
 from engine.questions import ask, choices_of, entries_of, question_of
 from engine.questions.question import Answered, Chart, Column, NeedsTexts, NeedsWork, Option, Question
 from engine.store.store import Store
-from pages._kit.chart import alt_of, figure_of
+from pages._kit.chart import Texts, alt_of, figure_of
 from pages._kit.choices import held
 from pages._kit.components.chart_files import chart_files
 from pages._kit.components.matrix import matrix
 from pages._kit.errors import escaped, shown_errors
 from pages._kit.links import compare_address, open_address
 from pages._kit.managing import tasks
+from pages._kit.run_colours import run_colours
 from pages._kit.sections import put_unfolded
 from pages._kit.shown import put_shown
 from pages._kit.table_files import file_button, table_buttons, table_height
@@ -80,8 +81,7 @@ def card(key: str, store: Store, ids: Sequence[str], given: Mapping[str, Any] = 
                 return
             lead, _, notes = answered.answer.partition("\n\n")
             area.markdown(glossed(unbroken(escaped(lead, has_code=True))), unsafe_allow_html=True)
-            for number, chart in enumerate(question.CHARTS):
-                draw(key, number, chart, question, answered, ids)
+            draw_all(key, store, question, answered, ids)
             for name in question.TABLES:
                 if answered.tables[name].num_rows:
                     show_table(f"{key}-{name}", answered.tables[name], question.COLUMNS)
@@ -166,15 +166,24 @@ def choose(option: Option, label: str, choices: Mapping[Any, str], *, as_buttons
     return chosen
 
 
-def draw(key: str, number: int, chart: Chart, question: Question, answered: Answered, ids: Sequence[str]) -> None:
+def draw_all(key: str, store: Store, question: Question, answered: Answered, ids: Sequence[str]) -> None:
+    """The charts. A run has its own colour."""
+    names = answered.names or {id_: id_ for id_ in ids}
+    colours = run_colours(store) if answered.names and question.CHARTS else {}
+    for number, chart in enumerate(question.CHARTS):
+        draw(key, number, chart, question, answered, names, colours)
+
+
+def draw(
+    key: str, number: int, chart: Chart, question: Question, answered: Answered, names: Texts, colours: Texts
+) -> None:
     table = answered.tables.get(chart.table)
     if table is None or not table.num_rows:
         return
     rows = [] if chart.kind == "time" else table.to_pylist()
-    order = list(answered.names) or list(ids)
     chart_key = f"chart-{key}-{number}"
     if chart.kind == "matrix":
-        show_matrix(chart_key, rows, answered)
+        show_matrix(chart_key, rows, answered, colours)
         return
     picked = st.session_state.pop(f"open {chart_key}", None)
     if picked is not None:
@@ -182,7 +191,7 @@ def draw(key: str, number: int, chart: Chart, question: Question, answered: Answ
     if is_time := chart.kind == "time":
         figure = time_figure(chart, answered.tables, question.COLUMNS)
     else:
-        figure = figure_of(chart, rows, question.COLUMNS, order, answered.names)
+        figure = figure_of(chart, rows, question.COLUMNS, names, colours)
     st.plotly_chart(
         figure,
         theme=None,
@@ -199,7 +208,7 @@ def draw(key: str, number: int, chart: Chart, question: Question, answered: Answ
     )
 
 
-def show_matrix(chart_key: str, rows: Sequence[Mapping[str, Any]], answered: Answered) -> None:
+def show_matrix(chart_key: str, rows: Sequence[Mapping[str, Any]], answered: Answered, colours: Texts) -> None:
     """A click on a cell opens its run's worst molecule, one on a head the runs of that model or LP side by side."""
     models, lps = (list(dict.fromkeys(row[name] for row in rows)) for name in ("model", "lp"))
     runs = [[row["run"] for row in rows if row["model"] == model] for model in models]
@@ -215,7 +224,7 @@ def show_matrix(chart_key: str, rows: Sequence[Mapping[str, Any]], answered: Ans
                 put_unfolded(ALL_FIGURES, is_open=True)  # which a head asks for
             st.session_state[f"open {chart_key}"] = addresses[place]
 
-    matrix(rows, answered.tables["parts"].to_pylist(), models, lps, key=chart_key, on_pick=pick)
+    matrix(rows, answered.tables["parts"].to_pylist(), colours, (models, lps), key=chart_key, on_pick=pick)
 
 
 def follow(chart: Chart, chart_key: str) -> None:

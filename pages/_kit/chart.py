@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 Row = dict[str, Any]
+Texts = Mapping[str, str]  # by the ids of the chosen entries, the control first
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "cross", "star", "pentagon")
 PATTERNS = ("", "/", "x", ".", "\\", "-", "|", "+")
 MOST_CHARS, MOST_SERIES, MOST_PANELS = 60, 40, 12
@@ -63,17 +64,18 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Rows of a panel that share colour and dash; ``place`` decides its colour, symbol and pattern."""
+    """Rows of a panel that share colour and dash; ``place`` decides its symbol and pattern."""
 
     name: str
     place: int
+    colour: str
     rows: list[Row]
 
 
 def figure_of(
-    chart: Chart, rows: Sequence[Row], columns: Mapping[str, Column], order: Sequence[str], names: Mapping[str, str]
+    chart: Chart, rows: Sequence[Row], columns: Mapping[str, Column], names: Texts, colours: Mapping[str, str] = {}
 ) -> go.Figure:
-    """``order`` has the chosen entries' ids, the control first: a run has one colour everywhere on a page."""
+    """``colours`` are the runs' own; of other entries the control is neutral, and tests have theirs by their place."""
     import plotly.graph_objects as go  # half a second, and only pages with charts pay it
 
     rows = [with_escaped(chart, row) for row in rows if None not in (row[chart.x], row[chart.y])]
@@ -84,7 +86,7 @@ def figure_of(
         traces = [heat(chart, panel.rows, columns) | axes_of(index) for index, panel in enumerate(panels)]
         traces += kind_legend(chart, rows) if chart.kinds else ()
     else:
-        traces = series_traces(chart, panels, columns, order, names)
+        traces = series_traces(chart, panels, columns, names, colours)
     legend_px = 34 if any(trace.get("showlegend") for trace in traces) else 0
     height = height_px(chart, panels, -(-len(panels) // across), legend_px)
     top = 26 + legend_px if chart.split or legend_px else 8
@@ -166,7 +168,7 @@ def panels_of(chart: Chart, rows: Sequence[Row]) -> list[Panel]:
 
 
 def series_traces(
-    chart: Chart, panels: Sequence[Panel], columns: Mapping[str, Column], order: Sequence[str], names: Mapping[str, str]
+    chart: Chart, panels: Sequence[Panel], columns: Mapping[str, Column], names: Texts, colours: Texts
 ) -> list[Row]:
     """Points, lines or bars, a trace for each series of each panel; the legend has a name once."""
     draw = {"bars": bars, "lines": lines, "points": points}[chart.kind]
@@ -175,8 +177,8 @@ def series_traces(
     traces: list[Row] = []
     in_legend: set[str] = set()
     for index, panel in enumerate(panels):
-        for series in series_of(chart, panel, kinds, order, names):
-            trace = draw(chart, series.rows, series.place)
+        for series in series_of(chart, panel, kinds, names, colours):
+            trace = draw(chart, series)
             trace |= axes_of(index)
             trace["name"] = trace["legendgroup"] = safe(series.name)
             trace["showlegend"] = has_legend and series.name not in in_legend
@@ -192,9 +194,7 @@ def series_traces(
     return traces
 
 
-def series_of(
-    chart: Chart, panel: Panel, kinds: Sequence[Any], order: Sequence[str], names: Mapping[str, str]
-) -> Iterator[Series]:
+def series_of(chart: Chart, panel: Panel, kinds: Sequence[Any], names: Texts, colours: Texts) -> Iterator[Series]:
     """Those of a panel that have rows, a dashed one after its solid one; equal dashed ones share a name."""
     parts: dict[tuple[Any, bool], list[Row]] = {}
     for row in panel.rows:
@@ -207,16 +207,17 @@ def series_of(
             name = names.get(str(kind), str(kind))
             if is_dashed:
                 name = "baseline" if are_equal else f"{name} (baseline)"
-            yield Series(name, place_of(kind, kinds, order, names), rows)
+            place = place_of(kind, kinds, names)
+            yield Series(name, place, colour_of(chart, kind, place, names, colours), rows)
 
 
 def kind_of(chart: Chart, row: Row) -> Any:
     return row[chart.colour] if chart.colour else None
 
 
-def place_of(kind: Any, kinds: Sequence[Any], order: Sequence[str], names: Mapping[str, str]) -> int:
+def place_of(kind: Any, kinds: Sequence[Any], names: Texts) -> int:
     """An entry's place among the chosen ones, by its id or its name; of all else that among what is drawn."""
-    for places in (order, list(names.values())):
+    for places in (list(names), list(names.values())):
         if kind in places:
             return places.index(kind)
     return kinds.index(kind)
@@ -248,7 +249,7 @@ def repeats(chart: Chart) -> bool:
     return chart.colour == chart.y or (chart.colour == "run" and chart.y == "name")
 
 
-def hover(chart: Chart, row: Row, columns: Mapping[str, Column], names: Mapping[str, str]) -> list[str]:
+def hover(chart: Chart, row: Row, columns: Mapping[str, Column], names: Texts) -> list[str]:
     """A line a column: names as they are, figures after their column's words."""
     usual = filter(None, ("name", chart.split, chart.y, chart.x, chart.low, chart.high))
     lines = []
@@ -343,26 +344,30 @@ def entry_colour(index: int) -> str:
     return hues[(index - 1) % len(hues)] if index else colours.neutral
 
 
-def colour_of(index: int, chart: Chart) -> str:
-    return entry_colour(index if chart.colour in ("run", "name") else index + 1)
+def colour_of(chart: Chart, kind: Any, place: int, names: Texts, colours: Texts) -> str:
+    """A run's own, named by its id or its name; else by place."""
+    if chart.colour not in ("run", "name"):
+        return entry_colour(place + 1)
+    named = {name: colours[id_] for id_, name in names.items() if id_ in colours}
+    return colours.get(kind) or named.get(kind) or entry_colour(place)
 
 
-def lines(chart: Chart, rows: Sequence[Row], place: int) -> Row:
-    is_dashed = bool(chart.dash and rows[0][chart.dash])
-    colour = palette().muted if is_dashed else colour_of(place, chart)
+def lines(chart: Chart, series: Series) -> Row:
+    is_dashed = bool(chart.dash and series.rows[0][chart.dash])
+    colour = palette().muted if is_dashed else series.colour
     line = {"color": colour, "width": 2, "dash": "dash" if is_dashed else "solid"}
-    return {**scatter(chart, rows), "mode": "lines", "line": line}
+    return {**scatter(chart, series.rows), "mode": "lines", "line": line}
 
 
-def points(chart: Chart, rows: Sequence[Row], place: int) -> Row:
+def points(chart: Chart, series: Series) -> Row:
     """With whiskers from ``low`` to ``high``, where these are known."""
-    colours, colour = palette(), colour_of(place, chart)
+    colours, rows, place = palette(), series.rows, series.place
     faint = [bool(row.get(chart.faint)) for row in rows]
     sizes = [row.get(chart.size) or 9 for row in rows] if chart.size else [7 if is_faint else 11 for is_faint in faint]
     trace = scatter(chart, rows)
     trace["mode"] = "markers"
     trace["marker"] = {
-        "color": [colours.muted if is_faint else colour for is_faint in faint],
+        "color": [colours.muted if is_faint else series.colour for is_faint in faint],
         "symbol": SYMBOLS[place % len(SYMBOLS)],
         "size": sizes,
         "opacity": [0.45 if is_faint else 0.85 for is_faint in faint],
@@ -413,10 +418,10 @@ def whiskers(chart: Chart, rows: Sequence[Row]) -> Row:
     return {"type": "data", "symmetric": False, "arrayminus": down, "array": up}
 
 
-def bars(chart: Chart, rows: Sequence[Row], place: int) -> Row:
+def bars(chart: Chart, series: Series) -> Row:
     """From ``low`` to x where bars have a begin of their own; else stacked, upright where y is no category."""
-    colours = palette()
-    colour, shape = colour_of(place, chart), PATTERNS[place % len(PATTERNS)]
+    colours, rows = palette(), series.rows
+    colour, shape = series.colour, PATTERNS[series.place % len(PATTERNS)]
     if chart.colour == "sign":
         purpose, shape = SIGNS[rows[0]["sign"]]
         colour = getattr(colours, purpose)

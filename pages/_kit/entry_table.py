@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Container, Hashable, Mapping, 
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
+from urllib.parse import quote
 
 import streamlit as st
 
@@ -26,7 +27,7 @@ from pages._kit.words import help_with_words
 
 FILTERS_FROM = 8  # entries: fewer are seen at once
 MOST_TEXT = 400
-ORIGIN, TAGS = "origin", "tags"
+ORIGIN, TAGS, SWATCH = "origin", "tags", "swatch"
 BY_VALUE = {ORIGIN: "Origin", "model": "Model", "lp": "LP", TAGS: "Tag"}  # columns to filter by, where a row has one
 HIDDEN_TEXTS = ("label", "notes", "source", "file", "run_id")  # in which words are looked for too
 Form = Literal["text", "count", "figure", "share", "bar", "good bar", "time", "link", "tags"]
@@ -122,8 +123,14 @@ class EntryTable:
         newest_first = sorted(entries, key=came_at)[::-1]
         return sorted(newest_first, key=self.group)
 
-    def show(self, entries: Sequence[Entry], ids: Sequence[str], take: Callable[[list[str]], None]) -> None:
-        """Draw it with ``ids`` ticked; ``take`` gets those that are ticked from then on."""
+    def show(
+        self,
+        entries: Sequence[Entry],
+        ids: Sequence[str],
+        take: Callable[[list[str]], None],
+        colours: Mapping[str, str] = {},
+    ) -> None:
+        """Draw it with ``ids`` ticked; ``take`` gets those ticked from then on. ``colours``: by id, drawn first."""
         all_rows = rows = [_row(entry, self.columns) for entry in entries]
         if len(rows) >= FILTERS_FROM or any(st.query_params.get(name) for name in self.filters):
             rows = self._filtered(rows, ids)
@@ -132,12 +139,15 @@ class EntryTable:
             return
         shown = [row.id for row in rows]
         key = show_rows(self.key, shown, ids)
+        swatches = [{SWATCH: swatch(colours[row.id])} if row.id in colours else {} for row in rows]
+        swatch_column = _COLUMN.ImageColumn("", width=36, help="Its colour in all charts")
         st.dataframe(
-            [row.cells for row in rows],
+            [{**own, **row.cells} for own, row in zip(swatches, rows, strict=True)],
             hide_index=True,
             height=table_height(len(rows), table_height(10)),
             key=key,
-            column_config={column.name: column.config_in(all_rows) for column in (*self.columns, TAG_COLUMN)},
+            column_config={SWATCH: swatch_column}
+            | {column.name: column.config_in(all_rows) for column in (*self.columns, TAG_COLUMN)},
             on_select=partial(self.tick, key, shown, ids, take),
             selection_mode="multi-row",
             placeholder="–",
@@ -183,6 +193,13 @@ def _row(entry: Entry, columns: Sequence[EntryColumn]) -> EntryRow:
     cells = {column.name: column.cell(entry) for column in (*columns, TAG_COLUMN)}
     texts = [*cells.values(), *cells[TAGS], *(entry.row.get(name) for name in HIDDEN_TEXTS)]
     return EntryRow(entry.id, cells, " ".join(text for text in texts if isinstance(text, str)).casefold())
+
+
+def swatch(colour: str) -> str:
+    """The address of a picture of this colour."""
+    box = f'<rect x="3" y="3" width="10" height="10" rx="2" fill="{colour}"/>'
+    picture = f'<svg xmlns="http://www.w3.org/2000/svg" width="16" height="16">{box}</svg>'
+    return f"data:image/svg+xml;utf8,{quote(picture)}"
 
 
 def id_column(noun: str, width: int = 320) -> EntryColumn:

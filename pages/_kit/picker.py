@@ -23,7 +23,7 @@ from pages._kit.entry_table import EntryTable
 from pages._kit.errors import escaped
 
 MOST_NAME, MOST_DAMAGES = 120, 10
-MOST_COLOURS = 8  # from there on they come again, and tell no runs apart
+MOST_IN_LEGEND = 8  # more are told apart in the table
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +123,9 @@ class Picker:
         first, *others = [*dict.fromkeys(ids)] or [""]
         return {self.control: first, self.test: others} if self.has_control else {self.test: [first, *others]}
 
-    def show(self, listing: StoreListing) -> tuple[Entry, ...]:
-        """Draw the picker, one line where something is chosen until the reader opens it, and give what is chosen."""
+    def show(self, listing: StoreListing, colours: Mapping[str, str] = {}) -> tuple[Entry, ...]:
+        """Draw the picker, one line where something is chosen until the reader opens it, and give what is chosen.
+        ``colours`` are the entries' own, by id."""
         if not listing.entries:
             title = f"There is no {self.noun}{self.among} in this store yet"
             st.info(self.empty, icon=":material/inbox:", title=title)
@@ -140,16 +141,29 @@ class Picker:
         with st.expander(
             self._label(listing, names), not chosen, key=f"{self.table.key}_picker_open", icon=":material/checklist:"
         ):
-            self.table.show(self.table.in_order(listing.entries), list(names), partial(self.take, names))
+            entries = self.table.in_order(listing.entries)
+            self.table.show(entries, list(names), partial(self.take, names), colours)
             if not chosen:
                 first = " The first one is the control." if self.has_control else ""
                 st.info(f"Tick {self.noun}s in the table.{first}", icon=":material/checklist:")
             elif self.has_control:
                 self._control(names)
             show_damages(listing)
-        if 0 < len(chosen) <= MOST_COLOURS and self.has_control:
-            st.html(legend(names, len(listing.entries)))
+        if (0 if self.has_control else 1) < len(chosen) <= MOST_IN_LEGEND:
+            st.html(self.legend(names, len(listing.entries), colours))
         return chosen
+
+    def legend(self, names: Mapping[str, str], entries: int, colours: Mapping[str, str]) -> str:
+        """HTML: the chosen ones in the colours that every chart gives them. ``entries`` are in the store."""
+        items = []
+        for index, (id_, name) in enumerate(names.items()):
+            colour = colours.get(id_) or entry_colour(index)
+            words = html.escape(name) + (" (control)" if self.has_control and not index else "")
+            items.append(f'<li><i style="background:{colour}" aria-hidden="true"></i>{words}</li>')
+        if len(names) == 1:
+            fix = "open the list above and tick another row to compare"
+            items.append(f"<li>No test yet: {fix if entries > 1 else 'there is no other in this store'}.</li>")
+        return f"<ul class='chosen-entries' aria-label='Shown'>{''.join(items)}</ul>"
 
     def _label(self, listing: StoreListing, names: Mapping[str, str]) -> str:
         """Markdown: what is chosen, and how much is damaged."""
@@ -204,18 +218,6 @@ class Picker:
                 on_click=self.put,
                 args=((),),
             )
-
-
-def legend(names: Mapping[str, str], entries: int) -> str:
-    """HTML: the control and the tests in the colours that every chart gives them. ``entries`` are in the store."""
-    items = [
-        f'<li><i style="background:{entry_colour(index)}" aria-hidden="true"></i>'
-        f"{html.escape(name)}{'' if index else ' (control)'}</li>"
-        for index, name in enumerate(names.values())
-    ]
-    fix = "open the list above and tick another row to compare" if entries > 1 else "there is no other in this store"
-    none = "" if len(names) > 1 else f"<li>No test yet: {fix}.</li>"
-    return f"<ul class='chosen-entries' aria-label='Shown'>{''.join(items)}{none}</ul>"
 
 
 def show_damages(listing: StoreListing) -> None:

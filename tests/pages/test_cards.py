@@ -72,7 +72,7 @@ def test_a_narrow_column_has_room_for_its_longest_cell() -> None:
 def test_each_small_chart_has_its_own_rows_alone() -> None:
     """The left one had an empty row of the right one."""
     rows = [{"run": "a", "x": 2.0, "y": y, "of": of} for of, y in (("left", "one"), ("right", "two"))]
-    figure = figure_of(Chart("points", "x", "y", split="of"), rows, {}, ["a"], {})
+    figure = figure_of(Chart("points", "x", "y", split="of"), rows, {}, {"a": "a"})
     assert [axis.categoryarray for axis in (figure.layout.yaxis, figure.layout.yaxis2)] == [("one",), ("two",)]
 
 
@@ -120,9 +120,7 @@ def test_runs_have_the_colours_of_their_places_and_differ_without_colour() -> No
     rows, columns = answered.tables["main"].to_pylist(), question_of("compare_speed").COLUMNS
     looks, again = (
         {trace.name: (trace.marker.color[0], trace.marker.symbol) for trace in figure.data}
-        for figure in (
-            figure_of(chart, order, columns, list(answered.names), answered.names) for order in (rows, rows[::-1])
-        )
+        for figure in (figure_of(chart, order, columns, answered.names) for order in (rows, rows[::-1]))
     )
     assert looks == again and len({symbol for _, symbol in looks.values()}) == len(looks) == 3
 
@@ -133,13 +131,13 @@ def test_whiskers_reach_from_low_to_high_and_bars_end_at_their_value() -> None:
         {"run": "a", "x": 3.0, "y": 1.0, "low": None, "high": None},
     ]
     chart = Chart("points", "x", "y", low="low", high="high", interval="y", log="x")
-    figure = figure_of(replace(chart, line_at=1.0), rows, {"y": Column("y", "%")}, ["a"], {"a": "A"})
+    figure = figure_of(replace(chart, line_at=1.0), rows, {"y": Column("y", "%")}, {"a": "A"})
     (trace,), (line,) = figure.data, figure.layout.shapes
     assert line.y0 == line.y1 == 1
     assert list(trace.error_y.arrayminus) == pytest.approx([0.1, 0])
     assert list(trace.error_y.array) == pytest.approx([0.3, 0])
     bar = {"run": "a", "bar": "whole", "start": 1.0, "end": 0.25, "ratio": 0.25}
-    (trace,) = figure_of(Chart("bars", "end", "bar", low="start", text="ratio", log="x"), [bar], {}, ["a"], {}).data
+    (trace,) = figure_of(Chart("bars", "end", "bar", low="start", text="ratio", log="x"), [bar], {}, {"a": "a"}).data
     assert (trace.base[0], trace.base[0] + trace.x[0], trace.text[0]) == (1.0, 0.25, "0.250×")
 
 
@@ -154,7 +152,7 @@ def test_equal_baselines_are_one_in_the_legend() -> None:
             for is_baseline in (False, True)
             for x in (1.0, 2.0)
         ]
-        figure = figure_of(chart, rows, {}, ["a", "b"], {})
+        figure = figure_of(chart, rows, {}, {"a": "a", "b": "b"})
         assert [trace.name for trace in figure.data if trace.showlegend] == names
 
 
@@ -162,7 +160,7 @@ def test_words_at_bars_have_room_on_an_axis_of_powers() -> None:
     rows = [{"name": "a", "x": 0.5, "words": "slower by 2×"}, {"name": "b", "x": 8.0, "words": "8× faster"}]
     for text, room in (("words", 0.25), ("", 0.08)):
         chart = Chart("bars", "x", "name", colour="name", text=text, log="x", line_at=1)
-        low, high = figure_of(chart, rows, {}, [], {}).layout.xaxis.range
+        low, high = figure_of(chart, rows, {}, {}).layout.xaxis.range
         assert (low, high) == pytest.approx((-0.301 - room * 1.204, 0.903 + max(room * 1.204, 0.12)), abs=0.03)
 
 
@@ -172,7 +170,7 @@ def test_times_of_a_chart_are_in_one_unit() -> None:
     for unit, unit_ms in (("µs", 1e-3), ("ms", 1.0), ("s", 1e3)):
         times = {"long": 1.2 * unit_ms, "short": -0.9 * unit_ms, "none": 0.0}
         rows = [{"name": name, "ms": ms, "part": "a"} for name, ms in times.items()]
-        figure = figure_of(chart, rows, {"ms": Column("work", "ms")}, [], {})
+        figure = figure_of(chart, rows, {"ms": Column("work", "ms")}, {})
         (trace,) = figure.data
         assert list(trace.x) == pytest.approx([1.2, -0.9, 0])
         assert figure.layout.xaxis.title.text == f"work ({unit})"
@@ -202,7 +200,7 @@ def test_a_kind_of_a_map_has_its_colour_whatever_else_is_there_and_a_legend() ->
     fills: list[dict[str, str]] = []
     for kinds in (["a", "b", ""], ["b", "on purpose"]):
         rows = [{"x": place, "y": "0", "kind": kind, "letter": kind[:1]} for place, kind in enumerate(kinds)]
-        heat, *legend = figure_of(chart, rows, {}, [], {}).data
+        heat, *legend = figure_of(chart, rows, {}, {}).data
         fills.append({trace.name: trace.marker.color for trace in legend})
         assert [*fills[-1]] == sorted(filter(None, kinds)) and all(trace.showlegend for trace in legend)
         steps = [colour for _, colour in heat.colorscale[::2]]
@@ -217,6 +215,6 @@ def test_a_kind_of_a_map_has_its_colour_whatever_else_is_there_and_a_legend() ->
 )
 def test_anybodys_text_is_no_markup_in_a_figure(chart: Chart) -> None:
     rows = [{"run": "a", "name": HOSTILE, "reason": HOSTILE, "samples": 3, "share": 0.5}]
-    figure = figure_of(chart, rows, {}, ["a"], {"a": HOSTILE}).to_json()
+    figure = figure_of(chart, rows, {}, {"a": HOSTILE}).to_json()
     assert "<img" not in figure.replace("\\u003c", "<") and "onerror" in figure
     assert safe("<b>&") == "&lt;b&gt;&amp;"

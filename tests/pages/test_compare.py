@@ -21,7 +21,6 @@ from pages._kit.components.atom_picks import picked_atom
 from pages._kit.components.matrix import MOST_NAME, named
 from pages._kit.links import compare_address as address
 from pages._kit.links import inspector_address, profiles_address, sql_address
-from pages._kit.picker import legend
 from tests.engine.chem.pickles import conformers
 from tests.engine.chem.pickles import write as write_pickle
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
@@ -138,7 +137,7 @@ def test_the_picker_begins_with_the_label_and_groups_by_model_and_lp(own: Store,
         import_report(own, file, label=label)
     app = opened("compare")
     rows = table(app, "lp")
-    assert list(rows.columns[:3]) == ["label", "model", "lp"]
+    assert list(rows.columns[:4]) == ["swatch", "label", "model", "lp"]
     assert list(rows["run"])[:5] == ["a-none-4", "a-exact-5", "a-exact-2", "b-none-3", "b-exact-1"]
     assert list(rows["label"])[5:] == ["unnamed.json", "of last year"]
     assert "pinned" not in app.dataframe[0].proto.columns, "Streamlit writes pinned columns in faint grey"
@@ -177,10 +176,10 @@ def test_an_empty_control_means_nothing_and_no_control_means_the_default(monkeyp
     assert chosen(monkeypatch, test=[BLOCKLIST])[0] == [BLOCKLIST]
 
 
-def test_every_run_has_a_name_of_its_own_and_tests_share_seven_colours() -> None:
+def test_every_run_has_a_name_of_its_own_and_what_has_no_colour_shares_seven() -> None:
     names = PICKER.names([replace(DEMO_STORE.entry(EXACT), id=f"run-{number:02}") for number in range(30)])
     assert len({*names.values()}) == 30
-    hues = re.findall("background:(#[0-9a-f]+)", legend(names, 30))
+    hues = re.findall("background:(#[0-9a-f]+)", PICKER.legend(names, 30, {}))
     assert len(hues) == 30 and hues[0] not in hues[1:] and len(set(hues)) == 8
 
 
@@ -200,7 +199,7 @@ def test_the_default_is_a_pair_that_no_profiler_slowed_or_else_the_newest_run(ow
 def test_the_default_puts_conformers_of_another_program_next_to_a_run(own: Store, tmp_path: Path) -> None:
     pool = import_pool(own, write_pickle(tmp_path / "a.pickle", {"CCO": conformers("CCO", 2)}), settings=None)
     assert default_choice(own.listing().entries) == [pool]
-    assert "there is no other in this store" in legend({pool.id: "a"}, 1)
+    assert "there is no other in this store" in PICKER.legend({pool.id: "a"}, 1, {})
     write_run(own, "mine", [sample_row(0)], model_alias="a", lp="exact", created_at="2026-01-01T00:00:00+00:00")
     assert [entry.id for entry in default_choice(own.listing().entries)] == ["mine", pool.id]
 

@@ -67,7 +67,13 @@ class Matrix {
     const box = element("td", `cell ${cell.tone}`);
     const button = this.button("", cell.place, cell.title);
     const pace = element("span", "pace");
-    pace.append(element("b", "", cell.seconds), element("span", "faster", cell.faster));
+    const seconds = element("b", "", cell.seconds);
+    if (cell.colour) {
+      const swatch = element("i", "swatch"); // of the run, as in the charts
+      swatch.style.background = cell.colour;
+      seconds.prepend(swatch);
+    }
+    pace.append(seconds, element("span", "faster", cell.faster));
     button.append(pace);
     for (const bar of cell.bars) button.append(newBar(bar));
     const time = element("span", "time");

@@ -12,14 +12,16 @@ from pages._kit.components.atom_view import sendable
 from pages._kit.components.once import Component, source
 
 Row = Mapping[str, Any]
+Heads = tuple[Sequence[str], Sequence[str]]  # models, LPs
 MOST_NAME = 40
 
 
 def matrix(
-    rows: Sequence[Row], parts: Sequence[Row], models: Sequence[str], lps: Sequence[str], *, key: str, on_pick: OnPick
+    rows: Sequence[Row], parts: Sequence[Row], colours: Mapping[str, str], heads: Heads, *, key: str, on_pick: OnPick
 ) -> None:
-    """``rows`` and ``parts`` as of `compare_matrix`. ``on_pick`` gets the place of what was clicked: the models in
-    their order, behind them the LPs, behind these the rows."""
+    """``rows`` and ``parts`` as of `compare_matrix`, ``colours`` of runs by id. ``on_pick`` gets the place of what was
+    clicked: the models in their order, behind them the LPs, behind these the rows."""
+    models, lps = heads
     places = {(row["model"], row["lp"]): place for place, row in enumerate(rows, start=len(models) + len(lps))}
     shares: dict[str, list[tuple[str, float]]] = {}
     for part in parts:
@@ -38,7 +40,7 @@ def matrix(
             {
                 "head": {"words": named(lp), "place": place, "title": f"Side by side: models under {named(lp)}"},
                 "cells": [
-                    _cell(by_place[model, lp], places[model, lp], shares, len(counts[model]) > 1)
+                    _cell(by_place[model, lp], places[model, lp], shares, colours, len(counts[model]) > 1)
                     if (model, lp) in by_place
                     else None
                     for model in models
@@ -55,7 +57,9 @@ def named(text: str) -> str:
     return sendable(shortened(one_line(text), MOST_NAME))
 
 
-def _cell(row: Row, place: int, shares: Mapping[str, list[tuple[str, float]]], is_counted: bool) -> dict[str, Any]:
+def _cell(
+    row: Row, place: int, shares: Mapping[str, list[tuple[str, float]]], colours: Mapping[str, str], is_counted: bool
+) -> dict[str, Any]:
     """``is_counted``: runs of its model differ in conformers per answer, so it says how many."""
     ratio = row["speed"] and 1 / row["speed"]
     faster = f"{speed(ratio)} {row['speed_mark']}" if ratio else ""
@@ -66,6 +70,7 @@ def _cell(row: Row, place: int, shares: Mapping[str, list[tuple[str, float]]], i
         "place": place if row["worst"] else None,
         "title": "Opens its worst molecule" if row["worst"] else "It has no samples to look into",
         "tone": row["tone"],
+        "colour": colours.get(row["run"], ""),
         "seconds": f"{pace}{count}",
         "faster": faster.strip(),
         "bars": [

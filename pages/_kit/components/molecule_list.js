@@ -46,7 +46,7 @@ class Molecules {
     this.sift();
   }
 
-  newCell({ name, drawing, lines, about }, i) {
+  newCell({ name, drawing, lines, about, colour }, i) {
     const cell = newElement("div", "cell");
     cell.setAttribute("role", "option");
     cell.setAttribute("aria-selected", "false");
@@ -57,6 +57,11 @@ class Molecules {
     if (picture) Object.assign(image, { alt: "", loading: "lazy", decoding: "async", src: picture });
     const words = newElement("div", "words");
     words.append(newElement("div", "name", name), ...lines.map(newLine));
+    if (colour) {
+      const swatch = newElement("i", "swatch");
+      swatch.style.background = colour;
+      words.lastChild.prepend(swatch);
+    }
     cell.append(image, words);
     cell.title = [name, about].filter(Boolean).join("\n");
     cell.setAttribute("aria-label", cell.title.replaceAll("\n", ", "));

@@ -23,6 +23,7 @@ class Cell:
     drawing: int  # an index into the drawings
     lines: Sequence[Line]
     about: str = ""  # what hovering says, and typing finds
+    colour: str = ""  # of its run, before the last line
 
 
 def molecule_list(
@@ -54,6 +55,7 @@ def molecule_list(
                 "drawing": cell.drawing,
                 "lines": [[(sendable(words), kind) for words, kind in line] for line in cell.lines],
                 "about": sendable(cell.about),
+                "colour": cell.colour,
             }
             for cell in cells
         ],

@@ -27,6 +27,7 @@ from pages._kit.choices import complain
 from pages._kit.entry_table import TAGS, EntryColumn, EntryTable
 from pages._kit.errors import error_markdown, escaped, shown_errors
 from pages._kit.managing import tasks
+from pages._kit.run_colours import run_colours
 from pages._kit.shown import put_shown
 from pages._kit.words import visible_text
 
@@ -75,7 +76,8 @@ def _table(managed: Managed, store: Store) -> None:
     ids = [id_ for id_ in st.query_params.get_all(parameter) if id_ in by_id]
     state = EntryColumn("state", "state", 120, partial(_state, store, begun))
     table = replace(managed.table, prefix="own_", columns=(state, *managed.table.columns))
-    table.show(entries, ids, lambda ticked: st.query_params.update({parameter: ticked}))
+    colours = run_colours(store) if managed.kind is RUN else {}
+    table.show(entries, ids, lambda ticked: st.query_params.update({parameter: ticked}), colours)
     put_shown(**{parameter: ids[0] if len(ids) == 1 else ids})
     if not ids:
         st.info(f"Tick {noun}s in the table.", icon=":material/checklist:")

@@ -94,7 +94,7 @@ def test_answers_of_another_number_of_conformers_are_not_compared_unmarked(home:
 def test_a_cell_of_the_matrix_says_how_many_conformers_where_runs_of_its_model_differ(home: tuple[Store, str]) -> None:
     rows = ask(home[0], "compare_matrix", ["one", "three"]).tables["main"].to_pylist()
     assert [(row["lp"], row["conformers"]) for row in rows] == [("none", 1), ("exact", 3)]
-    of_cells = [[_cell(row, 0, {}, is_counted)["seconds"] for row in rows] for is_counted in (True, False)]
+    of_cells = [[_cell(row, 0, {}, {}, is_counted)["seconds"] for row in rows] for is_counted in (True, False)]
     assert [words.rpartition(" · ")[2] for words in of_cells[0]] == ["1 conformer", "3 conformers"]
     assert not any("conformer" in words for words in of_cells[1])
 
