@@ -43,7 +43,7 @@ from pages._kit.shown import put_shown
 from pages._kit.table_files import file_button
 from pages._kit.theme import DARK, palette
 from pages._kit.verdict_badges import still_wrong, thrown_tries
-from pages._kit.words import HYPOTHETICAL_HELP, block_words, unbroken, visible_text
+from pages._kit.words import HYPOTHETICAL_HELP, block_words, glossed, unbroken, visible_text
 
 VIEW_HEIGHT = 230  # so that drawing and conformer are in one screen
 NOTE_CHARS = 10
@@ -74,7 +74,8 @@ def show(store: Store, inspection: Inspected, lead: str) -> None:
     with st.container(gap="xsmall", key="molecule"):
         st.code(visible_text(inspection.sample["smiles"]), language=None, wrap_lines=True)
         bold = f"**{escaped(lead)}** " if lead else ""
-        st.markdown(bold + escaped(sample_words(inspection.sample, inspection.blocks)), help=READERS_HELP)
+        words = escaped(sample_words(inspection.sample, inspection.blocks))
+        st.markdown(bold + glossed(words), help=READERS_HELP, unsafe_allow_html=True)
         _failed(inspection)
         still_wrong([(wrong["check"], wrong["atoms"]) for wrong in inspection.sample["unmended"] or ()])
         _linked(store, inspection)
@@ -285,7 +286,7 @@ def _readers(inspection: Inspected) -> None:
     words = [inspection.why_no_conformer] if is_partial and not is_unread(inspection.sample) else []
     words += [_group_words(inspection, inspection.by_group)] if inspection.by_group is not None else []
     if words:
-        st.caption(escaped(" ".join(words)))
+        st.caption(glossed(escaped(" ".join(words))), unsafe_allow_html=True)
 
 
 def _group_words(inspection: Inspected, group: GroupShape) -> str:
@@ -427,7 +428,8 @@ def _facts(inspection: Inspected) -> None:
     ]
     about = [HYPOTHETICAL_HELP] if run.is_hypothetical else []
     about += [FACTS_HELP, *([SHAPED_HELP] if sample["dead_ends"] is not None else [])]
-    st.caption(escaped(" · ".join(filter(None, facts))), help="\n\n".join(about))
+    words = glossed(escaped(" · ".join(filter(None, facts))))
+    st.caption(words, help="\n\n".join(about), unsafe_allow_html=True)
 
 
 # --- below the views ----------------------------------------------------------------------------------------------

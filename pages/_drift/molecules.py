@@ -32,7 +32,7 @@ from pages._kit.run_colours import run_colours
 from pages._kit.shown import put_shown
 from pages._kit.small_drawing import small_drawing
 from pages._kit.theme import DARK, palette
-from pages._kit.words import HYPOTHETICAL_HELP, visible_text
+from pages._kit.words import HYPOTHETICAL_HELP, glossed, visible_text
 
 MOST_LISTED = 200
 """Molecules that the list has, the first in their order: each brings its drawing."""
@@ -51,7 +51,7 @@ def show(store: Store, runs: Sequence[RunFacts]) -> None:
     left, right = st.container(key="molecule-beside-list").columns([1, 4], gap="small")
     with left.container(gap="xsmall", key="molecule-list"):
         with st.popover(_order_words(answered.options), icon=":material/filter_list:", width="stretch"):
-            st.caption(escaped(counts(answered.tables)))
+            st.caption(glossed(escaped(counts(answered.tables))), unsafe_allow_html=True)
             _filters(runs)
         _bar_chip()
         _list(store, table, chosen, runs)
@@ -68,7 +68,7 @@ def show_all(store: Store, runs: Sequence[RunFacts]) -> None:
     answered = _answered(store, runs)
     table = answered.tables["main"]
     put_shown(bin=state.named_bar())
-    st.markdown(escaped(counts(answered.tables)))
+    st.markdown(glossed(escaped(counts(answered.tables))), unsafe_allow_html=True)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         _filters(runs)
     _bar_chip()

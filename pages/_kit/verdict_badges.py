@@ -15,7 +15,7 @@ from engine.inspection.faults import failed_words
 from engine.inspection.tries import WEIGHED, ThrownText
 from engine.records import RULES_HELP
 from pages._kit.errors import escaped
-from pages._kit.words import unbroken, visible_text
+from pages._kit.words import glossed, unbroken, visible_text
 
 MOST_TRIES, TRY_CHARS = 50, 400
 MOST_UNMENDED = 3
@@ -57,7 +57,7 @@ def molecule_badges(sample: Mapping[str, Any]) -> None:
 
 def failed_checks(failed: Sequence[Mapping[str, Any]], most: int) -> None:
     for check in failed[:most]:
-        st.caption(f"{unbroken(escaped(failed_words(check)))}")
+        st.caption(glossed(unbroken(escaped(failed_words(check)))), unsafe_allow_html=True)
     if len(failed) > most:
         st.caption(f"and {counted(len(failed) - most, 'more failed check')}")
 

@@ -22,7 +22,7 @@ from pages._kit.inspected import inspected, inspected_in, open_store
 from pages._kit.sections import fold, is_unfolded
 from pages._kit.table_files import table_height
 from pages._kit.verdict_badges import failed_checks, molecule_badges, still_wrong, text_badge, thrown_tries
-from pages._kit.words import unbroken
+from pages._kit.words import glossed, help_with_words, unbroken
 from pages._live import session
 from pages._live.board import drawing, mark_words
 from pages._live.conformer import choose_reference, conformer, conformer_words
@@ -155,7 +155,7 @@ def show_failures(seen: Inspected) -> None:
     """What is wrong in words. Why a text has no conformer is where the conformer would be."""
     sample = seen.sample
     if not sample["clean"] or any(map(faults, seen.blocks)):  # else the badge says all of it
-        st.markdown(escaped(verdict(sample, seen.blocks)))
+        st.markdown(glossed(escaped(verdict(sample, seen.blocks))), unsafe_allow_html=True)
     failed_checks([failed for failed in sample["failed"] or () if failed["check"] != LOADED], MOST_FAILED)
 
 
@@ -198,12 +198,13 @@ def _figure_rows(lanes: list[Running], entries: Mapping[str, Entry]) -> list[dic
 def _figures(rows: list[dict[str, str]], titles: Sequence[str], alt: str) -> None:
     text = st.column_config.TextColumn
     columns = {title: text(width=110, alignment="right") for title in titles}
+    meanings = help_with_words(", ".join(row["Figure"] for row in rows))  # a cell has no help of its own
     st.dataframe(
         rows,
         hide_index=True,
         height=table_height(len(rows)),
         alt=alt,
-        column_config={"Figure": text(width=130, pinned=True), **columns, "": text(width=520)},
+        column_config={"Figure": text(width=130, pinned=True, help=meanings), **columns, "": text(width=520)},
     )
 
 

@@ -28,6 +28,7 @@ from pages._kit.components.view3d import APART, view3d
 from pages._kit.errors import error_markdown, escaped
 from pages._kit.theme import DARK, palette
 from pages._kit.verdict_badges import failed_checks, molecule_badges, text_badge
+from pages._kit.words import glossed
 from pages._tokenizer_lab.choices import bins_input, folder_input, placeholder_input, tokenizers
 
 EXAMPLES = {
@@ -56,7 +57,7 @@ def show() -> None:
     (facts,) = tables["facts"].to_pylist()
     for note in tables["notes"]["note"].to_pylist():
         st.warning(escaped(capitalised(note)), icon=":material/info:")
-    st.caption(escaped(facts["words"]))
+    st.caption(glossed(escaped(facts["words"])), unsafe_allow_html=True)
     if facts["kind"] == "smiles":
         _show_molecule(parse_smiles(text), tables, chosen)
     else:
@@ -123,7 +124,7 @@ def _show_text(text: str, tables: Tables, chosen: list[TextTokenizer], form: Num
     is_other = facts["kind"] in OTHER_WORDS and form is READ_FORMAT
     verdict_area = st.container()
     if facts["is_judged"]:
-        st.markdown(escaped(template_words(tables)))
+        st.markdown(glossed(escaped(template_words(tables))), unsafe_allow_html=True)
     _show_tokens(tables, chosen)
     if not facts["is_judged"] and not is_other:
         verdict_area.info("No coordinate block found: nothing of this text could be judged.", icon=":material/help:")
@@ -169,7 +170,7 @@ def _verdict(text: str, annotated: ReadText, form: NumberFormat) -> None:
         {"kinds": reading.kinds, "junk_text": reading.junk_text, "conformer": conformer}
         for reading, conformer in zip(annotated.readings, annotated.conformer, strict=True)
     ]
-    st.markdown(f"As written: {escaped(verdict(row, blocks))}")
+    st.markdown(f"As written: {glossed(escaped(verdict(row, blocks)))}", unsafe_allow_html=True)
     failed_checks(row["failed"], MOST_FAILED)
 
 
@@ -203,8 +204,9 @@ def _junk_metrics(tables: Tables) -> None:
 
 def _blocks_table(tables: Tables) -> None:
     show_table("blocks", tables["main"], {})
-    st.caption(
+    words = (
         "Drift is the placeholder's FREE positions minus the tokens that the three numbers need: *+1 junk-prone · 19 "
         "of 20* leaves one position over. Negative drift is cut: a position LP with this placeholder would cut off the "
         "number’s last digits."
     )
+    st.caption(glossed(words), unsafe_allow_html=True)

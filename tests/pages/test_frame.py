@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -54,6 +55,32 @@ def test_what_another_page_had_under_the_same_key_is_left_on_arrival_alone() -> 
     app.session_state["contains"] = "of another page"
     assert not app.run().text_input(key="contains").value
     assert app.text_input(key="contains").set_value("ours").run().text_input(key="contains").value == "ours"
+
+
+VIEWS = {
+    "drift": ["Molecules", "Table"],
+    "compare": ["Side by side", "Manage"],
+    "logits": ["Health", "Logs"],
+    "profiles": ["Families", "Traces"],
+    "tokenizer_lab": ["Text"],
+    "evidence": ["In two minutes"],
+}
+
+
+@pytest.mark.parametrize(("page", "view"), [(page, view) for page, views in VIEWS.items() for view in views])
+def test_a_sentence_and_a_head_of_a_table_have_the_meaning_of_their_words(
+    demo_store: None, page: str, view: str
+) -> None:
+    app = opened(page, view=view, **({"manage": "Several runs"} if view == "Manage" else {}))
+    texts = [str(part.value) for part in (*app.markdown, *app.caption)]
+    bare = [text for text in texts if "<abbr" in glossed(text) and "<abbr" not in text and "-badge[" not in text]
+    assert bare == [] and any("<abbr" in text for text in texts) >= (page in ("drift", "tokenizer_lab"))
+    for frame in app.dataframe:
+        configs = json.loads(frame.proto.columns or "{}")
+        for name in frame.value:
+            config = configs.get(name, {})
+            words = (help_with_words(str(config.get("label") or name)) or "").split("\n\n")
+            assert all(word in (config.get("help") or "") for word in words), name
 
 
 def test_what_others_wrote_between_backticks_of_two_lines_is_no_html() -> None:

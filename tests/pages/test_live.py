@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import zipfile
 from pathlib import Path
@@ -210,6 +211,8 @@ def test_three_lanes_from_click_to_result(live: Live, tmp_path: Path) -> None:
         pace = rows["Speed"][place]
         assert f"{rows['Time'][place]} · {pace} {'as' if pace == 'as fast' else 'than'} lane 1" in said
     assert said.count("cpu, ") == 4, "each lane names its machine, and the table"
+    heads = [json.loads(frame.proto.columns).get("Figure", {}).get("help") or "" for frame in app.dataframe]
+    assert any("**Usable**: " in head for head in heads), "words of its rows have their meanings on the head"
     assert rows["Speed"][0] == "as fast" and all("fast" in pace or "slower by" in pace for pace in rows["Speed"])
     assert rows["Clean"][2] == "1" and rows["Geometry right"][2] in ("0", "1") and "Stereo right" not in rows
     assert f"badge[RMSD {rows['RMSD'][2]}]" in said, "twice the same"

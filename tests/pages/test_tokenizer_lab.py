@@ -145,9 +145,9 @@ BINNED = "[SMILES]CC=O[/SMILES][CONFORMER][C]144127129;[C]127134129=[O]115126129
 
 def test_a_text_of_bins_is_judged_once_its_bins_are_chosen() -> None:
     app = lab(text=BINNED)
-    assert not app.exception and not app.metric and "text of bins" in app.caption[0].value
+    assert not app.exception and not app.metric and "text of bins" in words(app)
     app.selectbox(key="bins").set_value("256 uniform bins").run()
-    assert not app.exception and "Read as text of 256 bins" in app.caption[0].value
+    assert not app.exception and "Read as text of 256 bins" in words(app)
     assert list(app.dataframe[0].value["kinds"]) == ["exact", "missing semicolon", "exact"]
     assert list(app.dataframe[0].value["Qwen3: drift"]) == ["exact · 9 of 9"] * 3
     assert "1 of 3 blocks lacks its semicolon" in words(app)
