@@ -93,6 +93,7 @@ class LpRecord:
     is_candidate: bool = False  # for the advice which LP to use
     writes_bins: bool = True  # where numbers are those of bins
     several: bool = False  # conformers in one answer
+    by_server: bool = False  # only a server holds to it
 
     @property
     def is_guarded(self) -> bool:
@@ -146,6 +147,8 @@ _RECORDS = (
     LpRecord("shaped", "exact, and only tokens that leave the atom a right place", "engine.lp.shaped", "model",
              unguarded=DEFAULT_LP, asks_tokens=True, guard=GuardSettings(retries=3, back=6, most_thrown=2.0),
              is_candidate=True),
+    LpRecord("grammar", "the molecule's regex, by a server's structured outputs (--backend server)",
+             "engine.lp.grammar", "model", by_server=True),
     *(
         LpRecord(name, f"the group's control of several conformers: {summary}", "engine.lp.group_conformers", "model",
                  several=True)
@@ -222,10 +225,10 @@ CLEANUP = "cleanup"
 """The reports' third solution, a step after any LP: ``position-blocklist+cleanup``; alone it follows no LP."""
 
 
-def lp_choices() -> list[str]:
-    """The names that a page offers: every LP, some with a cleanup, and the cleanup alone."""
+def lp_choices(*, has_server: bool = False) -> list[str]:
+    """The names that a page offers: every LP that can be had, some with a cleanup, and the cleanup alone."""
     cleaned = [f"{record.name}+{CLEANUP}" for record in LPS.values() if record.offers_cleanup]
-    return [*LPS, *cleaned, CLEANUP]
+    return [*(name for name, record in LPS.items() if has_server or not record.by_server), *cleaned, CLEANUP]
 
 
 def split_cleanup(name: str) -> tuple[str, bool]:

@@ -125,7 +125,8 @@ class Generation:
             self._note_examples()
             if self.plan.backend == "server":
                 assert self.loaded.served is not None
-                self.counters.notes.append(self.loaded.served.words)
+                warning = getattr(self.constraint, "warning", "")  # of a grammar
+                self.counters.notes += [self.loaded.served.words, *([warning] if warning else [])]
             elif self.loaded.why_not_fast:
                 self.counters.notes.append(f"written by the backend hf: {self.loaded.why_not_fast}")
             if lp_record(self.lp).is_guarded and self.plan.backend != "server":  # there the plugin does

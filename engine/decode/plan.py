@@ -147,6 +147,8 @@ class Plan:
 
     def _check_backend(self) -> None:
         """What it cannot do."""
+        if lp_record(split_cleanup(self.lp)[0]).by_server and self.backend != "server":
+            raise ConstraintError(f"the LP {self.lp} acts at a server alone", "Give --backend server, or use exact")
         if self.compile and self.backend in ("hf", "server"):
             raise ConstraintError(f"the backend {self.backend} is not compiled", "Use the backend fast")
         if self.backend == "server" and self.diagnostics:

@@ -29,6 +29,7 @@ from engine.decode.steps import Counters, Event, StopReason
 from engine.errors import ConstraintError, ServerError, shown
 from engine.lp.constraint import Constraint, LpParameters, end_of
 from engine.lp.follower import AutomatonRows, Follower
+from engine.lp.grammar import GrammarConstraint
 from engine.lp.served import ServedLp
 from engine.lp.table import NO_ID
 from engine.lp.unconstrained import Unconstrained
@@ -68,8 +69,9 @@ class ServerBackend:
         self.rows = AutomatonRows(constraint.automaton)
         stops = constraint.stops if isinstance(constraint, Unconstrained) else ()
         self._stop_ids = [self.end_id, *stops]
+        self.grammar = constraint if isinstance(constraint, GrammarConstraint) else None
         self._lp: ServedLp | None = None  # for any molecule
-        if lp != NO_LP:
+        if lp != NO_LP and self.grammar is None:
             usual = lp_record(lp).descriptors or "plain"
             self._lp = ServedLp(lp, "C", None if descriptors == usual else descriptors, parameters)
             ServedLp.of(self._lp.arguments())  # what cannot be met is refused before anything is sent
@@ -138,6 +140,8 @@ class ServerBackend:
             "skip_special_tokens": False,
         }
         arguments = self._arguments(request)
+        if self.grammar is not None and request.molecule is not None:
+            settings["structured_outputs"] = {"regex": self.grammar.pattern(request.molecule)}
         body: dict[str, Any] = {"model": self.served.name, "stream": self.is_streaming, "return_token_ids": True}
         if self.served.takes_ids:
             if arguments:
@@ -264,6 +268,12 @@ class _Row:
 
     def _stopped(self, reason: StopReason, part: AnswerPart) -> Event:
         self.has_ended = True
+        grammar, molecule = self.backend.grammar, self.work.request.molecule
+        if grammar is not None and molecule is not None:
+            ids = self.work.written
+            text = grammar.tokenizer.decode(ids[: grammar.tokenizer.text_length(ids)])
+            if not grammar.holds(molecule, text, is_whole=reason == "end"):
+                reason = "desync"
         return replace(self.work.stop(reason), seconds=part.seconds)
 
 

@@ -14,6 +14,7 @@ import streamlit as st
 from engine.comparing.measures import has_samples, is_pool, run_names
 from engine.decode.plan import Plan
 from engine.lp_records import lp_choices
+from engine.models.server import is_server_set
 from engine.store.entries import Entry, came_at, is_profiled
 from engine.store.reports.exporting import report_bytes
 from engine.store.schema import REFERENCES, RUN, SAMPLES
@@ -165,7 +166,7 @@ START = StartForm(
     key="start_runs",
     button="Start",
     title="run",
-    lps=lp_choices(),
+    lps=lp_choices(has_server=is_server_set()),
     first_lps=("none", "group-v2.1", "exact"),
     lp_help="One run per model and logits processor (LP). `none` is the control.",
     model_key="run_model",

@@ -18,6 +18,7 @@ from engine.jobs.lane import MOST_MOLECULES
 from engine.jobs.plan import ModelChoice, RunPlan
 from engine.lp_records import GuardSettings, LpRecord, lp_choices, lp_record, split_cleanup
 from engine.models.registry import ModelEntry, load_registry
+from engine.models.server import is_server_set
 from engine.records import DESCRIPTORS, Descriptors, Molecule
 from pages._kit.choices import complain
 from pages._kit.errors import error_markdown, escaped
@@ -57,7 +58,10 @@ def folded_words() -> str:
     molecules, _ = read_lines(_chosen("smiles", FIRST_MOLECULE))
     one = len(molecules) == 1
     molecule = shortened(molecules[0].smiles, MOST_SHOWN) if one else counted(len(molecules), "molecule")
-    lps = [_chosen(f"lp{number}", usual, lp_choices()) for number, usual in enumerate(FIRST_LANES, start=1)]
+    lps = [
+        _chosen(f"lp{number}", usual, lp_choices(has_server=is_server_set()))
+        for number, usual in enumerate(FIRST_LANES, start=1)
+    ]
     lanes = ", ".join(lp for lp in lps if lp != NO_LANE)
     model = _chosen("model", _first_model(), [entry.name for entry in load_registry().entries])
     return f"**{escaped(molecule)}** · {escaped(model)} · {escaped(lanes)}"
@@ -179,7 +183,7 @@ def lane_inputs() -> list[LaneChoice]:
 
 
 def _lane_input(number: int, column: DeltaGenerator) -> LaneChoice:
-    lps = lp_choices()
+    lps = lp_choices(has_server=is_server_set())
     options = lps if number == 1 else [NO_LANE, *lps]
     row = column.container(
         horizontal=True, wrap=False, gap="xsmall", vertical_alignment="bottom", key=f"lane-input-{number}"

@@ -201,7 +201,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         loaded = load_model(entry, args.device)
         command = f"python -m tools.training.under_lps --model {entry.name}"
         molecules = list(map(parse_smiles, load_run_set(200)[: args.molecules]))
-        lps = [lp for lp, record in LPS.items() if record.writes(entry.numbers)]
+        lps = [lp for lp, record in LPS.items() if record.writes(entry.numbers) and not record.by_server]
         progress, blocks = Progress("LPs", len(lps)), []
         for lp in lps:
             blocks.append(measure_lp(loaded, molecules, lp, batch=args.batch))

@@ -31,7 +31,7 @@ from tests.engine.decode import reference as ref
 QWEN3 = preset("qwen3")
 SAMPLINGS = [ref.GREEDY, ref.PLAIN, Sampling(0.7, top_k=6, top_p=0.8), Sampling(1.3, top_k=3), Sampling(1.2, min_p=0.1)]
 MIXED = ("CC=O", "C", "C[C@H](N)C(=O)O", "[NH4+]")
-LIKE_OTHERS = ("group-v3.4", "group-v3.8", "group-v3.9", "group-v4.0", "adaptive-placeholder", "guarded")
+LIKE_OTHERS = ("grammar", "group-v3.4", "group-v3.8", "group-v3.9", "group-v4.0", "adaptive-placeholder", "guarded")
 CASES = [
     *((lp, "qwen3", QWEN3) for lp in LPS if lp not in LIKE_OTHERS),
     *((lp, "llama3", QWEN3) for lp in ("none", "exact")),

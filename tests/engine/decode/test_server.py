@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import random
 import socket
 import tracemalloc
@@ -23,6 +24,7 @@ from engine.lp.constraint import LpParameters
 from engine.models import loading
 from engine.models import server as http
 from engine.models.server import ServerAddress, served_model, server_address
+from engine.models.shipped import VOCAB_ROWS
 from engine.records import NumberFormat
 from engine.store.store import Store
 from tests.cli import run
@@ -155,6 +157,35 @@ def test_a_server_that_stops_early(ids: list[int], finish: str, written: list[in
     with serving(lambda handler, body, number: handler.written(body, ids, finish)) as fake:
         (sample,) = written_by(fake, 1).values()
     assert (sample.ids, sample.reason) == (written, reason)
+
+
+@BOTH
+def test_grammar_asks_for_the_regex_and_reads_what_came_by_it(takes_ids: bool) -> None:
+    """A server that says 200 and writes another molecule, or breaks off what is no beginning, is not silent."""
+    tokenizer, grammar = ref.made("grammar", form=NumberFormat(1, 2, 1))
+    _, exact = ref.made("exact", form=NumberFormat(1, 2, 1))
+    molecules = [parse_smiles(smiles) for smiles in ("CC=O", "CCO", "C", "CN", "CF")]
+    texts = [random_ids(exact.automaton, exact.compile(molecule), random.Random(0)) for molecule in molecules]
+    answers = [(texts[0], "stop"), (texts[0], "stop"), (texts[2][:7], "length"), (texts[0][:-4], "length"),
+               (texts[4][:-3], "stop")]  # fmt: skip
+    reasons = ["end", "desync", "length", "desync", "desync"]
+    given = ref.requests_of(grammar, tokenizer, [molecule.smiles for molecule in molecules])
+
+    def act(handler: Handler, body: dict[str, Any], number: int) -> None:
+        number = [list(request.prompt) for request in given].index(body.get("prompt") or body["token_ids"])
+        handler.written(body, *answers[number])
+
+    with serving(act, takes_ids=takes_ids) as fake:
+        served = served_model(server_address(fake.url), ["small"])
+        loaded: Any = SimpleNamespace(served=served, tokenizer=tokenizer, vocab_rows=VOCAB_ROWS["qwen3"])
+        backend = ServerBackend(loaded, grammar, "grammar", "plain", LpParameters())
+        samples = ref.collected(backend.run(given, DecodeOptions(ref.GREEDY), Counters()))
+    assert [samples[request.sample].reason for request in given] == reasons
+    assert not any(any(sample.forced) for sample in samples.values())
+    sent = {json.dumps(body.get("sampling_params", body)["structured_outputs"]) for _, body, _ in fake.bodies}
+    patterns: Any = [grammar.pattern(molecule) for molecule in molecules]  # type: ignore[attr-defined]
+    assert sent == {json.dumps({"regex": pattern}) for pattern in patterns}
+    assert not any("vllm_xargs" in body or "extra_args" in body for _, body, _ in fake.bodies)
 
 
 # --- what goes wrong --------------------------------------------------------------------------------------------------

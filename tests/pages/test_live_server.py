@@ -1,0 +1,57 @@
+"""A server as a backend of the live page: offered where the environment names one, whatever a link says."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from engine.chem.smiles import parse_smiles
+from engine.lp.canonical import random_ids
+from engine.models.server import ADDRESS
+from engine.records import NumberFormat
+from engine.store.schema import STEPS
+from pages._kit.inspected import open_store
+from tests.engine.decode.fake_server import Handler, serving
+from tests.engine.decode.reference import made
+from tests.pages.apps import words
+from tests.pages.live_pages import Live, begun
+from tests.service_harness import ended
+
+FORM = NumberFormat(1, 4, 3)
+
+
+def test_no_link_chooses_a_server(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(ADDRESS, raising=False)
+    app = live(backend1="server", lp1="grammar")
+    field = app.segmented_control("backend1")
+    assert not app.exception and field.value == "auto" and "server" not in field.options
+    assert "grammar" not in app.selectbox(key="lp1").options
+    monkeypatch.setenv(ADDRESS, "http://127.0.0.1:9")
+    app = live(backend1="server", lp1="grammar")
+    assert (app.segmented_control("backend1").value, app.selectbox(key="lp1").value) == ("server", "grammar")
+    assert "live_lanes" not in app.session_state, "a link starts nothing"
+
+
+def test_a_lane_that_a_server_writes_streams_and_is_scored_here(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, exact = made("exact", form=FORM)
+
+    def act(handler: Handler, body: dict[str, Any], number: int) -> None:
+        program = exact.compile(parse_smiles(body["vllm_xargs"]["driftscope_smiles"]))
+        handler.written(body, random_ids(exact.automaton, program, random.Random(0)))
+
+    with serving(act, models=("theirs",)) as fake:
+        monkeypatch.setenv(ADDRESS, fake.url)
+        app = begun(live, lp1="exact", lp2="—", lp3="—", backend1="server")
+        (lane,) = app.session_state["live_lanes"]
+        assert ended(lane.job) == "done", lane.job.error
+    app.run()
+    assert not app.exception and lane.title == "1 · exact · server"
+    assert [body["stream"] for _, body, _ in fake.bodies] == [True]
+    text = words(app)
+    assert "server · **" in text and "passes" not in text
+    entry = open_store().entry(lane.run_id)
+    assert (entry.row["backend"], entry.row["device"], entry.row["clean"]) == ("server", "server", 1)
+    raw = entry.read(STEPS.name)["p_raw"].to_pylist()
+    assert len(raw) == entry.row["tokens"] and all(0 < p <= 1 for p in raw)
