@@ -183,11 +183,13 @@ def test_slices_have_their_names_and_what_is_not_searched_for_is_faint() -> None
     shares = [share | {"family": "gemm", "is_faint": True},
               share | {"family": "copy", "start_ms": 2.0, "end_ms": 4.0, "is_faint": False}]  # fmt: skip
     span = {"name": "a", "end": 2.0}
-    spans = [span | {"lane": "marks", "what": "step <1>", "family": None, "start": 0.0, "is_faint": True},
+    spans = [span | {"lane": "marks <img>", "what": "step <1>", "family": None, "start": 0.0, "is_faint": True},
              span | {"lane": "work", "what": "copy", "family": "copy", "start": 1.5, "is_faint": False}]  # fmt: skip
     tables = {"main": rows_table(shares), "spans": rows_table(spans)}
     (chart,) = question_of("profiles_timeline").CHARTS
-    gemm, copy, bars = time_figure(chart, tables, {}).data
+    figure = time_figure(chart, tables, {})
+    gemm, copy, bars = figure.data
+    assert list(bars.y) == ["marks &lt;img&gt;", "work"] and figure.layout.yaxis2.categoryarray == bars.y[::-1]
     assert list(bars.text) == ["step &lt;1&gt;", "copy"] and bars.textposition == "inside"
     assert (list(bars.base), list(bars.x)) == ([1, 1.5], [1, 0.5])  # the axis begins at 1
     assert (gemm.fillcolor, copy.fillcolor) == (mixed(LIGHT.background, LIGHT.series[0], FADED), LIGHT.series[1])

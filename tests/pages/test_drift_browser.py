@@ -176,6 +176,30 @@ def test_the_list_is_filtered_by_typing_and_walked_by_arrows(browser: Browser, d
         expect_harmless(seen)
 
 
+def test_the_list_marks_the_open_molecule_under_another_theme_too(browser: Browser, demo_server: Server) -> None:
+    with visit(browser, demo_server, f"/drift?run={WITH_JUNK}&order=As+written&sample=3") as seen:
+        chosen = cells(seen, "[aria-selected=true]")
+        expect(chosen).to_have_attribute("title", re.compile("sample 3$"))
+        before = chosen.locator("img").get_attribute("src")
+        seen.page.emulate_media(color_scheme="dark")
+        expect(chosen.locator("img")).not_to_have_attribute("src", before or "")  # another drawing, so another list
+        expect(chosen).to_have_attribute("title", re.compile("sample 3$"))
+        expect_harmless(seen)
+
+
+def test_a_token_of_another_run_says_what_that_run_wrote(browser: Browser, demo_server: Server) -> None:
+    other = inspect_sample(DEMO_STORE, EXACT, 13)
+    assert other.alignment is not None
+    with visit(browser, demo_server, f"{JUNK}&under={EXACT}&rows=Order+of+the+text") as seen:
+        rows = seen.page.locator('.atoms .row[data-atom="5"]')
+        expect(rows).to_have_count(2)
+        step = rows.last.locator(".step").nth(3)
+        column = int(step.get_attribute("data-column") or -1)
+        step.hover()
+        expect(seen.page.locator(".atoms .tip")).to_contain_text(f"id {other.alignment.rows[column].token_id}")
+        expect_harmless(seen)
+
+
 def test_a_cell_opens_its_molecule_and_back_undoes_one_pick_at_a_time(browser: Browser, demo_server: Server) -> None:
     with visit(browser, demo_server, f"{JUNK}&order=As+written&atom=5") as seen:
         expect_atom(seen, 5)

@@ -444,6 +444,9 @@ def test_jobs_are_in_the_side_bar_of_every_page_and_nowhere_without_any(board: B
     assert len([button for button in app.button if button.key == "stop-1"]) == 1
     app.sidebar.button("stop-1").click().run()
     assert board.snapshots[0][0].job.state == "stopped"
+    assert "**1 job**" in [text.value for text in app.sidebar.markdown]
+    board.tell("waiting", title="later", ahead=1)
+    assert "**2 jobs**" in [text.value for text in pages.opened(page).sidebar.markdown]
 
 
 def test_what_a_task_brought_can_be_compared_and_cleared(

@@ -81,13 +81,13 @@ def test_ticking_keeps_places_and_a_pair_is_the_last_two_ticks(
 
 @pytest.mark.parametrize(("rows", "expected"), [([0, 2], ["c", "a"]), ([], [""])])
 def test_other_runs_clear_what_was_chosen_inside(session: dict[str, Any], rows: list[int], expected: list[str]) -> None:
-    st.query_params.update(run=["c"], sample="3", atom="2", view="Molecules")
+    inside = dict.fromkeys(("of", "sample", "atom", "token", "bin", "conformer", "drift_other_reader"), "2")
+    st.query_params.update(run=["c"], view="Molecules", **inside)
     ticked(session, INSPECTED, "cba", ("c",), rows)
-    assert {name: st.query_params.get_all(name) for name in ("run", "sample", "atom", "view")} == {
+    assert {name: st.query_params.get_all(name) for name in ("run", "view", *inside)} == {
         "run": expected,
-        "sample": [],
-        "atom": [],
         "view": ["Molecules"],
+        **{name: [] for name in inside},
     }
 
 

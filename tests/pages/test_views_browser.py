@@ -32,6 +32,9 @@ TITLES = {page.path.stem: page.title for page in page_files()}
 VIEWS = [
     (f"compare?view=Side+by+side{ODD}", CELLS),
     (f"compare?view=Charts&question=Failures{ODD}", PLOT),
+    (f"compare?view=Side+by+side&control=odd-one&test={HOSTILE}", ".chosen-entries, .open"),
+    (f"drift?run={HOSTILE}&run=odd-one", ".molecules .cell .swatch"),
+    ("compare?view=Manage&manage=Several+runs&managed=odd-one", CELLS),
     (f"drift?run={HOSTILE}&atom=1", TOKENS),
     (f"drift?run={HOSTILE}&view=Junk+lexicon", CELLS),
     ("evidence?view=All+claims", CELLS),
@@ -59,7 +62,15 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     for run_id in ("odd-one", "odd-two"):
         odd = {"smiles": HOSTILE_JUNK, "passed": False, "issues": [HOSTILE_JUNK, OVERRIDE]}
         samples = [sample_row(n, tokens=9 + n, **odd) for n in range(7)]
-        write_run(store, run_id, samples, model_alias=HOSTILE_JUNK, lp=OVERRIDE, wall_s=1.0, tokens=70)
+        write_run(
+            store,
+            run_id,
+            samples,
+            model_alias=f"<script>alert(3)</script>{HOSTILE_JUNK}",
+            lp=OVERRIDE,
+            wall_s=1.0,
+            tokens=70,
+        )
     with serve_quietly(ROOT / "app.py", env={"DRIFTSCOPE_STORE": str(folder)}) as started:
         yield started
 
@@ -69,6 +80,7 @@ def test_a_view_is_text_and_fits(browser: Browser, server: Server, address: str,
     with visit(browser, server, f"/{address}", width=820) as seen:
         expect(seen.page.locator(f"{drawn} >> visible=true").first).to_be_visible()
         assert seen.page.locator("img[src=x], a[href^='http://a']").count() == 0
+        assert seen.page.locator("script", has_text="alert(").count() == 0 and seen.dialogs == []
         assert "\u202e" not in seen.page.get_by_test_id("stMain").inner_text()
         expect_outline(seen, TITLES[address.partition("?")[0]])
         expect_well_in_both_themes(seen)
