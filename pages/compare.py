@@ -1,6 +1,7 @@
 """The Compare page: stored runs with a control, what their differences are made of, and work on the store itself."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import streamlit as st
 
@@ -47,10 +48,6 @@ def charts(store: Store, ids: Sequence[str]) -> None:
         cards(groups[one_of("Question", list(groups), "question", label_visibility="collapsed")], store, ids)
 
 
-def coverage(store: Store, ids: Sequence[str]) -> None:
-    cards(VIEWS["Coverage", ""], store, ids)
-
-
 def advice(store: Store, ids: Sequence[str]) -> None:
     """About a model, not about the compared runs, which nothing shows meanwhile."""
     models = models_of(store.listing().entries)
@@ -70,7 +67,7 @@ def advice(store: Store, ids: Sequence[str]) -> None:
 SECTIONS: dict[str, Callable[..., None]] = {
     "Side by side": side_by_side,
     "Charts": charts,
-    "Coverage": coverage,
+    "Coverage": partial(cards, VIEWS["Coverage", ""]),
     "Advice": advice,
     "SQL": sql.show,
     "Manage": manage.show,

@@ -61,9 +61,8 @@ def card(key: str, store: Store, ids: Sequence[str], given: Mapping[str, Any] = 
     question = question_of(key)
     with st.container(border=True, key=f"card-{key}"):
         head = st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute")
-        head.header(
-            question.TITLE, anchor=False, help=help_with_words(question.TITLE, help_of(question)), width="content"
-        )
+        about = help_with_words(question.TITLE, (question.__doc__ or "").strip())
+        head.header(question.TITLE, anchor=False, help=about, width="content")
         if not question.OF.least <= len(ids) <= question.OF.most:
             few = len(ids) < question.OF.least
             st.info(f"Choose {'at least' if few else 'at most'} {question.OF.least if few else question.OF.most}.")
@@ -103,10 +102,6 @@ def say_what_is_missing(key: str, missing: NeedsTexts | NeedsWork, area: Any) ->
         for command in missing.commands:
             tasks.submit(" ".join(command), list(command))
         st.rerun()
-
-
-def help_of(question: Question) -> str:
-    return (question.__doc__ or "").strip()
 
 
 def chosen_options(

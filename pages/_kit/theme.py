@@ -23,7 +23,6 @@ class Palette:
 
     copy: str
     free: str
-    boundary: str
     junk: str  # positive drift
     cut: str  # negative drift
     exact: str
@@ -41,7 +40,6 @@ class Palette:
 _KEYS = {
     "copy": "blueColor",
     "free": "violetColor",
-    "boundary": "greenColor",
     "junk": "redColor",
     "cut": "orangeColor",
     "exact": "greenColor",

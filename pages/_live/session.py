@@ -107,12 +107,11 @@ def _keep(running: list[Running], name: str) -> None:
     """The newest for certain, and those before as far as there is room."""
     with _STARTING:
         _STARTS[name] = running
-        while len(_STARTS) > MOST_STARTS or (len(_STARTS) > 1 and _kept_answers() > MOST_KEPT):
+        while len(_STARTS) > 1:
+            answers = sum(lane.watch.samples for start in _STARTS.values() for lane in start)
+            if len(_STARTS) <= MOST_STARTS and answers <= MOST_KEPT:
+                break
             del _STARTS[next(iter(_STARTS))]
-
-
-def _kept_answers() -> int:
-    return sum(lane.watch.samples for running in _STARTS.values() for lane in running)
 
 
 def _show(running: list[Running], name: str) -> None:

@@ -159,7 +159,8 @@ def _caption(tokens: Sequence[Mapping[str, Any]], of: Mapping[str, Any]) -> str:
 def _verdict(text: str, annotated: ReadText, form: NumberFormat) -> None:
     """Whether the text is sound, and the molecule right, too."""
     try:
-        row = _judged(text, hash(form), form)
+        with st.spinner("Judging the molecule …"):  # the cache's own would cover what is below
+            row = _judged(text, hash(form), form)
     except DriftscopeError as error:
         st.info(error_markdown(error), icon=":material/info:")
         return
@@ -174,7 +175,7 @@ def _verdict(text: str, annotated: ReadText, form: NumberFormat) -> None:
     failed_checks(row["failed"], MOST_FAILED)
 
 
-@st.cache_data(max_entries=200, show_spinner="Judging the molecule …")
+@st.cache_data(max_entries=200, show_spinner=False)
 def _judged(text: str, form_hash: int, _form: NumberFormat) -> dict[str, Any]:
     return judge_text(text, form=_form, limit_s=JUDGE_LIMIT_S)
 

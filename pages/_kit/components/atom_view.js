@@ -190,11 +190,9 @@ class Atoms {
     let column = step && !row.classList.contains("other") ? Number(step.dataset.column) : null;
     if (atom === null && column === null && row) column = Number(row.querySelector(".step").dataset.column);
     const isOff = row && column === this.token && atom === this.atom;
-    const stamp = `${Date.now()} ${Math.random()}`;
-    this.pick = { stamp, until: performance.now() + UNHEARD_MS };
     this.select(isOff ? null : atom, isOff ? null : column);
     const place = column ?? (atom === null ? null : this.message.columns + atom);
-    this.shell.trigger("picked", { atom: isOff ? null : place, stamp });
+    this.pick = { stamp: sendPick(this.shell, isOff ? null : place), until: performance.now() + UNHEARD_MS };
   }
 
   onKey(event) {
@@ -220,14 +218,6 @@ class Atoms {
 }
 
 // Drawing ----------------------------------------------------------------------------------------------------------------
-
-function make(tag, classes, text = "", children = []) {
-  const element = document.createElement(tag);
-  element.className = classes;
-  if (text) element.textContent = text;
-  element.append(...children);
-  return element;
-}
 
 function rowElement(row) {
   const ladder = make("div", "ladder", "", row.tokens.map(stepElement));

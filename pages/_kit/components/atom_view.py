@@ -166,5 +166,5 @@ _component = Component(
     "driftscope_atom_view",
     html=source("atom_view.html"),
     css=source("component_theme.css", "atom_view.css"),
-    js=source("atom_view.js"),
+    js=source("atom_view.js", "elements.js"),
 )

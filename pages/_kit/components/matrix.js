@@ -1,6 +1,15 @@
 // The table of LPs and models in the browser. Names are anybody's and reach the page as text only; shares are from 0 to 1.
 
-const PARTS = ["template", "prefill", "forward", "constraint", "sampling", "unexplained", "not counted"];
+const GREY = "color-mix(in srgb, var(--muted) 50%, var(--ground))";
+const PARTS = {
+  template: "var(--wrong)",
+  prefill: "var(--copy)",
+  forward: "color-mix(in srgb, var(--copy) 45%, var(--ground))",
+  constraint: "var(--free)",
+  sampling: "var(--junk)",
+  unexplained: GREY,
+  "not counted": GREY,
+};
 
 export function mount(shell) {
   return new Matrix(shell);
@@ -25,18 +34,12 @@ class Matrix {
 
   draw({ label, heads, rows }) {
     this.table.setAttribute("aria-label", label);
-    const head = element("tr");
-    head.append(element("td", "corner"), ...heads.map((cell) => this.head(cell, "col")));
+    const head = make("tr", "", "", [make("td", "corner"), ...heads.map((cell) => this.head(cell, "col"))]);
     const body = rows.map(({ head: name, cells }) => {
-      const row = element("tr");
-      row.append(this.head(name, "row"), ...cells.map((cell) => (cell ? this.cell(cell) : element("td", "empty", "no run"))));
-      return row;
+      const boxes = cells.map((cell) => (cell ? this.cell(cell) : make("td", "empty", "no run")));
+      return make("tr", "", "", [this.head(name, "row"), ...boxes]);
     });
-    const top = element("thead");
-    const rest = element("tbody");
-    top.append(head);
-    rest.append(...body);
-    this.table.replaceChildren(top, rest);
+    this.table.replaceChildren(make("thead", "", "", [head]), make("tbody", "", "", body));
     this.parts = rows.flatMap(({ cells }) => cells.flatMap((cell) => cell?.parts ?? []));
     this.cells = new Map(rows.flatMap(({ cells }) => cells.filter(Boolean).map((cell) => [`${cell.place}`, cell.parts])));
     this.legend(this.table);
@@ -47,49 +50,34 @@ class Matrix {
     const used = new Set(this.parts.map(([part]) => part));
     const parts = this.cells.get(target.closest("[data-place]")?.dataset.place) ?? [];
     const figures = new Map(parts.map(([part, , figure]) => [part, figure]));
-    const items = PARTS.filter((name) => used.has(name)).map((part) => {
-      const item = element("span", "part");
+    const items = Object.keys(PARTS).filter((part) => used.has(part)).map((part) => {
       const name = part === "constraint" ? "the LP" : part;
-      item.append(element("i", `p${PARTS.indexOf(part)}`), `${name} ${figures.get(part) ?? ""}`.trim());
-      return item;
+      return make("span", "part", "", [piece(part), `${name} ${figures.get(part) ?? ""}`.trim()]);
     });
     this.shell.root.querySelector(".legend").replaceChildren(...(items.length ? ["Where its time goes: "] : []), ...items);
   }
 
   head({ words, place, title }, scope) {
-    const cell = element("th");
+    const cell = make("th", "", "", [this.button(words, place, title)]);
     cell.scope = scope;
-    cell.append(this.button(words, place, title));
     return cell;
   }
 
   cell(cell) {
-    const box = element("td", `cell ${cell.tone}`);
     const button = this.button("", cell.place, cell.title);
-    const pace = element("span", "pace");
-    const seconds = element("b", "", cell.seconds);
-    if (cell.colour) {
-      const swatch = element("i", "swatch"); // of the run, as in the charts
-      swatch.style.background = cell.colour;
-      seconds.prepend(swatch);
-    }
-    pace.append(seconds, element("span", "faster", cell.faster));
-    button.append(pace);
-    for (const bar of cell.bars) button.append(newBar(bar));
-    const time = element("span", "time");
+    const swatch = cell.colour ? [makeFilled("swatch", cell.colour)] : []; // of the run, as in the charts
+    const seconds = make("b", "", "", [...swatch, cell.seconds]);
+    button.append(make("span", "pace", "", [seconds, make("span", "faster", cell.faster)]));
+    button.append(...cell.bars.map(newBar));
+    const time = make("span", "time");
     time.setAttribute("aria-hidden", "true");
-    for (const [part, share] of cell.parts) {
-      const piece = element("i", `p${Math.max(0, PARTS.indexOf(part))}`);
-      piece.style.width = `${100 * share}%`;
-      time.append(piece);
-    }
+    time.append(...cell.parts.map(([part, share]) => piece(part, `${100 * share}%`)));
     if (cell.parts.length) button.append(time);
-    box.append(button);
-    return box;
+    return make("td", `cell ${cell.tone}`, "", [button]);
   }
 
   button(words, place, title) {
-    const button = element("button", "open", words);
+    const button = make("button", "open", words);
     button.type = "button";
     button.title = title;
     button.disabled = place === null;
@@ -99,7 +87,7 @@ class Matrix {
 
   onClick(event) {
     const button = event.target.closest("[data-place]");
-    if (button) this.shell.trigger("picked", { atom: Number(button.dataset.place), stamp: `${Date.now()}-${Math.random()}` });
+    if (button) sendPick(this.shell, Number(button.dataset.place));
   }
 
   // Arrows move between the cells of the table, as in any grid.
@@ -118,26 +106,22 @@ class Matrix {
 }
 
 function newBar({ words, value, low, high, figure }) {
-  const bar = element("span", `bar ${words}`);
-  const track = element("span", "track");
-  track.append(element("i", "fill"));
+  const track = make("span", "track", "", [make("i", "fill")]);
   if (value === null) track.classList.add("unknown");
   else {
     track.firstChild.style.width = `${100 * value}%`;
     if (low !== null) {
-      const interval = element("i", "interval");
+      const interval = make("i", "interval");
       interval.style.left = `${100 * low}%`;
       interval.style.width = `${100 * (high - low)}%`;
       track.append(interval);
     }
   }
-  bar.append(element("span", "words", words), track, element("span", "figure", figure));
-  return bar;
+  return make("span", `bar ${words}`, "", [make("span", "words", words), track, make("span", "figure", figure)]);
 }
 
-function element(tag, name = "", text = "") {
-  const made = document.createElement(tag);
-  if (name) made.className = name;
-  if (text) made.textContent = text;
-  return made;
+function piece(part, width = "") {
+  const mark = makeFilled("", PARTS[part] ?? GREY);
+  mark.style.width = width;
+  return mark;
 }

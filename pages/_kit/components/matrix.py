@@ -89,5 +89,5 @@ _component = Component(
     "driftscope_matrix",
     html=source("matrix.html"),
     css=source("component_theme.css", "matrix.css"),
-    js=source("matrix.js"),
+    js=source("matrix.js", "elements.js"),
 )

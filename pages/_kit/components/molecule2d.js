@@ -182,10 +182,9 @@ class Molecule {
 
   choose(atom) {
     if (!this.message.pickable) return;
-    this.pick = { stamp: `${Date.now()}-${Math.random()}`, until: performance.now() + UNHEARD_MS };
     this.select(atom);
     this.paint();
-    this.shell.trigger("picked", { atom, stamp: this.pick.stamp });
+    this.pick = { stamp: sendPick(this.shell, atom), until: performance.now() + UNHEARD_MS };
   }
 
   onKey(event) {

@@ -42,5 +42,5 @@ _component = Component(
     "driftscope_molecule2d",
     html=source("molecule2d.html"),
     css=source("component_theme.css", "molecule2d.css"),
-    js=source("molecule2d.js", "safe_svg.js"),
+    js=source("molecule2d.js", "safe_svg.js", "elements.js"),
 )

@@ -47,21 +47,16 @@ class Molecules {
   }
 
   newCell({ name, drawing, lines, about, colour }, i) {
-    const cell = newElement("div", "cell");
+    const cell = make("div", "cell");
     cell.setAttribute("role", "option");
     cell.setAttribute("aria-selected", "false");
     cell.tabIndex = -1;
     cell.dataset.place = i;
     const picture = this.large.drawings[drawing];
-    const image = newElement(picture ? "img" : "div", "picture");
+    const image = make(picture ? "img" : "div", "picture");
     if (picture) Object.assign(image, { alt: "", loading: "lazy", decoding: "async", src: picture });
-    const words = newElement("div", "words");
-    words.append(newElement("div", "name", name), ...lines.map(newLine));
-    if (colour) {
-      const swatch = newElement("i", "swatch");
-      swatch.style.background = colour;
-      words.lastChild.prepend(swatch);
-    }
+    const words = make("div", "words", "", [make("div", "name", name), ...lines.map(newLine)]);
+    if (colour) words.lastChild.prepend(makeFilled("swatch", colour));
     cell.append(image, words);
     cell.title = [name, about].filter(Boolean).join("\n");
     cell.setAttribute("aria-label", cell.title.replaceAll("\n", ", "));
@@ -112,7 +107,7 @@ class Molecules {
     clearTimeout(this.timer);
     const place = Number(cell.dataset.place);
     this.mark(place);
-    this.shell.trigger("picked", { atom: place, stamp: `${Date.now()}-${Math.random()}` });
+    sendPick(this.shell, place);
   }
 
   onClick(event) {
@@ -145,15 +140,8 @@ class Molecules {
   }
 }
 
-function newElement(tag, name, text = "") {
-  const element = document.createElement(tag);
-  element.className = name;
-  element.textContent = text;
-  return element;
-}
-
 function newLine(parts) {
-  const line = newElement("div", "line");
-  line.append(...parts.map(([words, kind]) => newElement("span", kind ? `mark ${kind}` : "", words)));
+  const line = make("div", "line");
+  line.append(...parts.map(([words, kind]) => make("span", kind ? `mark ${kind}` : "", words)));
   return line;
 }

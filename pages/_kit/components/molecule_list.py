@@ -67,5 +67,5 @@ _component = Component(
     "driftscope_molecule_list",
     html=source("molecule_list.html"),
     css=source("component_theme.css", "molecule_list.css"),
-    js=source("molecule_list.js"),
+    js=source("molecule_list.js", "elements.js"),
 )
