@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from engine.errors import RunError, StoreError, one_line, shown
+from engine.errors import DriftscopeError, RunError, StoreError, one_line, shown
 from engine.jobs.plan import ModelChoice, RunPlan
 from engine.jobs.progress import PartProgress
 from engine.jobs.run import Run, RunState, begin, molecules_of, resume
@@ -258,7 +258,11 @@ def resumed(
         run: Run | TaskRun = TaskRun(staging, molecules_of(staging), plan, cluster)
     else:
         staging.lock()
-        loaded = plan.model.load(plan.plan, url, scores=plan.scores)
+        try:
+            loaded = plan.model.load(plan.plan, url, scores=plan.scores)
+        except DriftscopeError:
+            staging.release()  # it can be resumed at once, such as with the server's address
+            raise
         run = Run(staging, loaded, molecules_of(staging), plan)
     run.notes += notes
     return run

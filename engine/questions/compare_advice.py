@@ -570,6 +570,7 @@ def former_counts_of(runs: Mapping[str, Sequence[Entry]]) -> str:
 def command_of(setting: Row, model: str, words: Sequence[str]) -> str:
     """``python -m engine run --model demo-qwen:final --lp truncating --sample-size 64 --device cpu``"""
     sampling, device = setting["sampling"], setting["device"].partition(" ")[0]
+    device = "" if setting["backend"] == "server" else device  # its address is the environment's
     of_run = (  # which a probe has not
         ("--max-new-tokens", setting["most_tokens"], None),
         ("--conformers", setting["conformers_per_answer"], 1),

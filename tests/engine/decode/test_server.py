@@ -26,6 +26,8 @@ from engine.models import server as http
 from engine.models.server import ServerAddress, served_model, server_address
 from engine.models.shipped import VOCAB_ROWS
 from engine.records import NumberFormat
+from engine.store.schema import RUN
+from engine.store.staging import unfinished_ids
 from engine.store.store import Store
 from tests.cli import run
 from tests.engine.decode import reference as ref
@@ -431,6 +433,30 @@ def test_a_run_by_a_server_loads_no_weights_and_keeps_no_address(store: Path, mo
         assert not file.is_file() or not any(word.encode() in file.read_bytes() for word in (fake.url, SECRET))
     assert (document["backend"], document["device"], document["forward_passes"]) == ("server", "server", None)
     assert document["samples"][0]["clean"]
+
+
+def test_a_run_goes_on_behind_what_it_saved_when_its_server_is_back(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def act(handler: Handler, body: dict[str, Any], number: int) -> None:
+        if number == 3:
+            handler.answer({"error": {"message": "out of memory"}}, 500)
+        else:
+            handler.written(body, writing_exact(body))
+
+    with serving(act) as fake:
+        words = ("run", "CCO", "CO", "C", *ASKED, "--group", "1")
+        failed = run(*words, "--url", fake.url)
+        assert failed.code == 2 and "'out of memory'" in failed.err
+        (run_id,) = unfinished_ids(Store.open().home, RUN)
+        assert "has no address" in run("run", "--resume", run_id).error
+        monkeypatch.setenv(http.ADDRESS, fake.url)
+        result = run("run", "--resume", run_id, "--json")
+        assert result.code == 0, result
+    (row,) = result.document
+    assert (row["samples"], row["clean"], row["resumed"], row["diverged_samples"]) == (3, 3, 1, 0)
+    asked = [body["vllm_xargs"]["driftscope_smiles"] for _, body, _ in fake.bodies]
+    assert asked == ["CCO", "CO", "C", "CO", "C"]  # one that was saved is written again, to see that it is the same
 
 
 @pytest.mark.parametrize(
