@@ -12,6 +12,7 @@ from streamlit.runtime.pages_manager import PagesManager
 
 from engine import __version__
 from engine.lp_records import FORMER_NAMES, full_name, split_cleanup
+from engine.models.server import ADDRESS, is_server_set
 from pages._kit import shown
 from pages._kit.choices import leave_other_pages
 from pages._kit.components.address import limit_steps
@@ -80,4 +81,5 @@ def _footer() -> None:
     with st.sidebar.container(key="driftscope-footer"):
         if st.button("Glossary", icon=":material/dictionary:", type="tertiary"):
             st.dialog("Glossary", width="large")(st.markdown)(glossary().partition("\n")[2])
-        st.caption(f"{NAME} {__version__} · runs on this machine, sends nothing anywhere")
+        sends = f"asks the server of {ADDRESS} alone" if is_server_set() else "sends nothing anywhere"
+        st.caption(f"{NAME} {__version__} · runs on this machine, {sends}")

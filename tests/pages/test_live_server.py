@@ -28,10 +28,12 @@ def test_no_link_chooses_a_server(live: Live, monkeypatch: pytest.MonkeyPatch) -
     field = app.segmented_control("backend1")
     assert not app.exception and field.value == "auto" and "server" not in field.options
     assert "grammar" not in app.selectbox(key="lp1").options
+    assert "sends nothing anywhere" in words(app)
     monkeypatch.setenv(ADDRESS, "http://127.0.0.1:9")
     app = live(backend1="server", lp1="grammar")
     assert (app.segmented_control("backend1").value, app.selectbox(key="lp1").value) == ("server", "grammar")
     assert "live_lanes" not in app.session_state, "a link starts nothing"
+    assert "asks the server of DRIFTSCOPE_SERVER alone" in words(app)
 
 
 def test_a_lane_that_a_server_writes_streams_and_is_scored_here(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -326,9 +326,10 @@ def test_whoever_stops_reading_ends_the_requests_too() -> None:
         assert fake.hung_up.wait(5)
 
 
+@pytest.mark.soak
 def test_many_requests_take_no_more_memory_than_few() -> None:
     """Two bytes a token would be 50 bytes per request; what is kept of each is that it has ended."""
-    count = sized(1_500, 100_000)
+    count = sized(1_500, 20_000)
     with serving(playing(lambda body: [5, 6, 11, 7, 0])) as fake:
         backend, counters, taken = backend_of(fake), Counters(), list[int]()
         many, ended = requests(count), 0

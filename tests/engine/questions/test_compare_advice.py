@@ -237,7 +237,12 @@ def test_commands_for_what_is_missing(store: Store) -> None:
     (run, probe) = advised(store, "demo-qwen", lps="none,exact")["commands"]
     assert run.endswith("--lp exact --smiles-file FILE --sampling greedy --batch-size 8 --device cpu")
     assert probe.endswith("--probe 64 --lp none --lp exact --sampling greedy --batch-size 8 --device cpu")
-    served = {"model_alias": "demo-llama", "model_step": "final", "backend": "server", "device": "server"}
+    served: dict[str, Any] = {
+        "model_alias": "demo-llama",
+        "model_step": "final",
+        "backend": "server",
+        "device": "server",
+    }
     add(store, "none", 1.0, run_id="served", **served)
     assert advised(store, "demo-llama", lps="none,exact")["commands"][0].endswith("FILE --backend server")
 
