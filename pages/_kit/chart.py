@@ -309,14 +309,14 @@ def with_ends(chart: Chart, name: str, rows: Sequence[Row]) -> list[float]:
 
 def log_axis(chart: Chart, values: Sequence[float]) -> Row:
     """With ticks at 1, 2 and 5, beyond three powers of ten at 1 alone; what is not positive has no place."""
-    room = 0.25 if chart.kind == "bars" and chart.text else 0.08  # a share of the axis, at both ends
+    # Shares of the axis at its ends: words left of a bar, slower by 1.08×, are the longer ones.
+    left, right = (0.5, 0.25) if chart.kind == "bars" and chart.text else (0.08, 0.08)
     positive = [math.log10(value) for value in values if value > 0]
     layout: Row = {"type": "log"}
     ticks = LOG_TICKS
     if positive:
         low, high = min(positive), max(positive)
-        margin = max(room * (high - low), 0.12)
-        layout["range"] = [low - margin, high + margin]
+        layout["range"] = [low - max(left * (high - low), 0.12), high + max(right * (high - low), 0.12)]
         ticks = LOG_TICKS[::3] if high - low > 3 else LOG_TICKS
     words = [large(tick) if tick >= 1e4 else significant(tick) for tick in ticks]
     return layout | {"tickvals": ticks, "ticktext": words}

@@ -7,22 +7,18 @@ from __future__ import annotations
 
 import streamlit as st
 
-from engine.errors import DriftscopeError
 from engine.inspection.runs import RunFacts, run_facts
 from engine.inspection.sample import Inspected, inspect_sample
 from engine.store.entries import Entry
 from engine.store.store import Store, keep, with_temporary
-from pages._kit.errors import error_markdown, escaped
+from pages._kit.errors import escaped, shown_errors
 
 
 def save_run(entry: Entry, label: str = "") -> None:
     """An unsaved run into the store; then the page is drawn again."""
-    try:
+    with shown_errors("The run", stops=False):
         with st.spinner("Writing the run …"):
             keep(entry, Store.open().home, label)
-    except DriftscopeError as error:
-        st.error(error_markdown(error), icon=":material/error:")
-    else:
         st.toast(f"Saved as {escaped(entry.id)}", icon=":material/save:")
         st.rerun()
 

@@ -121,7 +121,7 @@ function newBar({ words, value, low, high, figure }) {
 }
 
 function piece(part, width = "") {
-  const mark = makeFilled("", PARTS[part] ?? GREY);
+  const mark = makeFilled(width ? "" : "swatch", PARTS[part] ?? GREY);
   mark.style.width = width;
   return mark;
 }

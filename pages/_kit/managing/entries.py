@@ -241,11 +241,8 @@ def _details(managed: Managed, store: Store, entry: Entry, *, is_fixed: bool) ->
             "Notes", (row.get("notes") or "")[:MOST_NOTES], max_chars=MOST_NOTES, disabled=is_fixed, height=140
         )
         if st.form_submit_button("Save label and notes", icon=":material/save:", disabled=is_fixed):
-            try:
+            with shown_errors("Its label", stops=False):
                 store.annotate(entry.id, managed.kind, label=" ".join(label.split()), notes=notes.strip())
-            except DriftscopeError as error:
-                st.error(error_markdown(error), icon=":material/error:")
-            else:
                 st.toast("Saved", icon=":material/save:")
                 st.rerun()
     columns = [column for column in managed.kind.main if column.name not in ("findings", "rules")]  # JSON for programs
