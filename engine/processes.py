@@ -6,6 +6,7 @@ import ctypes
 import functools
 import gc
 import os
+import re
 import resource
 import signal
 import sys
@@ -61,8 +62,10 @@ def made_once(most: int = 1) -> Callable[[Callable[Arguments, Made]], Callable[A
 
 
 def usable_cores() -> int:
-    """The cores that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """The cores that this process may run on. Not all clusters confine a Slurm job to those that it got."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    allotted = os.environ.get("SLURM_CPUS_ON_NODE", "")
+    return min(cores, int(allotted)) if re.fullmatch("[1-9][0-9]{0,5}", allotted) else cores
 
 
 def address_space() -> int | None:

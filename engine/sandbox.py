@@ -384,6 +384,8 @@ def _refuse(event: str, _: tuple[Any, ...]) -> None:
 
 if __name__ == "__main__":
     sys.modules["engine.sandbox"] = sys.modules["__main__"]  # what it imports is this module, not a second one
+    for number in (signal.SIGTERM, signal.SIGUSR2):  # Slurm warns all processes of a task: its parent may go on
+        signal.signal(number, signal.SIG_IGN)
     with Connection(int(sys.argv[1])) as _pipe, suppress(EOFError, OSError, KeyboardInterrupt):  # the parent went
         _serve()
     os._exit(0)  # without the leak reports of DuckDB's bindings at an ordinary exit

@@ -203,14 +203,14 @@ commands_of(logs_app, LOGIT_LOG, "log_ids", "logs", "logits add")
 
 
 @cli.command(app, "runs", rules=True)
-def runs(io: cli.Io, unfinished: bool = cli.option(False, "runs that were stopped, or are being written")) -> int:
+def runs(io: cli.Io, unfinished: bool = cli.option(False, "runs that are being written, queued or stopped")) -> int:
     """the runs of the store"""
-    from engine.store.staging import unfinished_runs
+    from engine.jobs.slurm import listed_unfinished
 
     if not unfinished:
         return list_entries(io, RUN, "run")
     keys = ("run_id", "samples_done", "samples", "state")
-    rows = [{key: getattr(run, key) for key in keys} for run in unfinished_runs(io.opened().home)]
+    rows = [{key: getattr(run, key) for key in keys} for run in listed_unfinished(io.opened().home)]
     if not rows and not io.is_json:
         cli.note("No run is unfinished.")
     return io.show(rows)

@@ -2,8 +2,8 @@
 through ``submitit``, or a Ray cluster's.
 
 A task finds all it needs in the run's staging folder; store, checkpoint and this checkout are visible where it runs.
-One that is pre-empted, or loses its Ray worker, begins again and resumes; the groups of a killed one are left to
-``run --resume``. Whoever writes the last group publishes the run.
+One that is pre-empted, at its time limit, or loses its Ray worker, begins again and resumes; the groups of a killed
+one are left to ``run --resume``. Whoever writes the last group publishes the run.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from engine.errors import DriftscopeError, RunError, StoreError, one_line, shown
 from engine.jobs.plan import ModelChoice, RunPlan
 from engine.jobs.progress import PartProgress
 from engine.jobs.run import Run, RunState, begin, molecules_of, resume
+from engine.jobs.slurm import QueueWatcher
 from engine.models.devices import usable_cores
 from engine.models.loading import load_model, load_outline
 from engine.records import SPELLED, Molecule
@@ -44,6 +45,8 @@ Kind = Literal["local", "debug", "slurm", "h100", "a100", "ray"]
 """Processes of this machine, this process itself, Slurm, Slurm with that GPU, and Ray."""
 GPUS, LOGS = ("h100", "a100"), "submitted"  # the folder next to the runs with the tasks' output
 SLURM_MINUTES, LOCAL_MINUTES = 240, 60 * 24 * 365
+WARNING_S, RESTARTS = 90, 10**6
+"""How long before its time limit a Slurm task is queued again, and how often: as long as it saves something."""
 POLL_S, CONNECT_S, LOG_EACH = 1.0, 10.0, 100
 RETRIED, TRIES = (OSError, RuntimeError, StoreError), 3
 """Errors after which Ray tries again, as after a death: they may be temporary, such as a full GPU."""
@@ -82,15 +85,16 @@ class Cluster:
 
     def for_slurm(self, device: str) -> dict[str, Any]:
         """As submitit's parameters."""
-        gpus = self.gpus_a_task(device)
+        gpus, minutes = self.gpus_a_task(device), self.minutes or SLURM_MINUTES
         parameters = {
             "job_name": "driftscope",
-            "time": self.minutes or SLURM_MINUTES,
+            "time": minutes,
+            "signal_delay_s": min(WARNING_S, 15 * minutes),
             "gres": gpus and ":".join(["gpu", *([self.kind] if self.kind in GPUS else []), str(gpus)]),
             "partition": self.partition,
             "cpus_per_task": self.threads,
             "array_parallelism": self.tasks or 1,
-            "additional_parameters": dict(self.more),
+            "additional_parameters": {"requeue": True, **self.more},  # also where a cluster's default is not to
         }
         return {name: value for name, value in parameters.items() if value}
 
@@ -106,6 +110,8 @@ class ClusterTask:
     groups: tuple[int, ...]
     device: str
     threads: int | None = None
+    saved: int = 0  # groups when it was queued again, and how often it was without a further one
+    idle: int = 0
 
     def __call__(self) -> None:
         """Writes its groups that are left, and publishes the run if these were the last ones."""
@@ -116,10 +122,9 @@ class ClusterTask:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
         with _or_shown(Staging(files_at(self.location), RUN, self.run_id, {})):
             staging, plan = resume(files_at(self.location), self.run_id)
-            if self.threads:
-                import torch
+            import torch
 
-                torch.set_num_threads(self.threads)
+            torch.set_num_threads(self.threads or min(torch.get_num_threads(), usable_cores()))
             loaded = load_model(plan.model.entry(), self.device, plan.model.dtype, plan.model.attention)
             run = Run(staging, loaded, molecules_of(staging), plan, rank=self.rank)
             for now in run.progress(groups=self.groups):
@@ -131,8 +136,16 @@ class ClusterTask:
                 run.publish()
 
     def checkpoint(self) -> Any:
-        """What submitit queues again when the task is pre-empted: the task itself, which resumes."""
-        return _needed("submitit").helpers.DelayedSubmission(self)
+        """What submitit queues again when the task has to go: the task itself, which resumes. An error where it would
+        go on so forever."""
+        staging = Staging(files_at(self.location), RUN, self.run_id, {})
+        names = staging.files.sizes(staging.folder)
+        saved = sum(name.startswith(f"group-{self.rank:04d}-") for name in names)
+        idle = 0 if saved > self.saved else self.idle + 1
+        if idle == TRIES:
+            problem = f"task {self.rank} was stopped {TRIES} times in a row before it saved anything"
+            raise RunError(problem, "Give it more time, or a smaller --group")
+        return _needed("submitit").helpers.DelayedSubmission(replace(self, saved=saved, idle=idle))
 
 
 class TaskRun(RunState):
@@ -173,7 +186,7 @@ class TaskRun(RunState):
             self.jobs = _jobs(tasks, cluster, device, self.logs) if tasks else []
         except (RuntimeError, OSError) as error:
             reason = one_line(str(error)).rstrip(".") or type(error).__name__
-            problem = f"{cluster.kind} refused the tasks: {reason}"
+            problem = f"{'Slurm' if cluster.is_slurm else cluster.kind} refused the tasks: {reason}"
             raise RunError(problem, f"Resume with --resume {self.staging.id}") from error
         if not tasks:
             self.publish()
@@ -390,8 +403,9 @@ def _jobs(tasks: Sequence[ClusterTask], cluster: Cluster, device: str, folder: P
     submitit = _needed("submitit")
     if cluster.kind == "local":
         return list(_local_jobs(tasks, cluster, device, submitit.LocalExecutor(folder)))
-    executor = submitit.SlurmExecutor(folder)
-    executor.update_parameters(**cluster.for_slurm(device))
+    submitit.slurm.slurm.SlurmJob.watcher = QueueWatcher()
+    executor = submitit.SlurmExecutor(folder, max_num_timeout=RESTARTS)
+    executor.update_parameters(**cluster.for_slurm(device), comment=tasks[0].run_id)
     with contextlib.redirect_stderr(io.StringIO()):  # it prints its error there, too
         return list(executor.submit_array(tasks))
 

@@ -384,7 +384,7 @@ class Unfinished:
     """``row`` is what was known of the run before its first sample; counts are None where its sheet does not read."""
 
     run_id: str
-    state: str  # being written, stopped or damaged
+    state: str  # being written, queued, stopped or damaged
     samples_done: int | None
     samples: int | None  # asked for
     row: Mapping[str, Any]

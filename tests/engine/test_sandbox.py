@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -37,6 +38,11 @@ def grow(size: int) -> Answer:
 def sleep(seconds: float) -> Answer:
     time.sleep(seconds)
     return "slept", b""
+
+
+def sleep_here(seconds: float) -> Answer:
+    time.sleep(seconds)
+    return "slept", str(os.getpid()).encode()
 
 
 def spin() -> Answer:
@@ -99,6 +105,18 @@ def test_no_more_is_written_or_open_than_may_be(sandbox: Sandbox, tmp_path: Path
     assert (tmp_path / "large").stat().st_size <= 2**20
     with pytest.raises(OSError, match="Too many open files"):
         sandbox.ask("hold_open", 300)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR2])
+def test_what_warns_all_processes_of_a_task_is_for_its_parent(sandbox: Sandbox, number: int) -> None:
+    """Slurm warns them before it stops them. A judge that ended so left a verdict: the process that judged it ended."""
+    with ThreadPoolExecutor(1) as pool:
+        _, child = sandbox.ask("echo", 0)
+        future = pool.submit(sandbox.ask, "sleep_here", 0.5)
+        while not sandbox.is_busy:
+            time.sleep(0.01)
+        os.kill(int(child), number)
+        assert future.result() == ("slept", child)
 
 
 def test_another_thread_stops_a_call_and_one_that_is_not_read_to_its_end_is_ended(sandbox: Sandbox) -> None:

@@ -20,6 +20,7 @@ from engine.chem.structure_files import to_sdf
 from engine.errors import RunError
 from engine.figures.queue_words import QueueState
 from engine.inspection.judging import judge_run
+from engine.jobs import slurm
 from engine.jobs.commands import Input, Task, TaskQueue, TaskSnapshot
 from engine.jobs.progress import PartProgress
 from engine.profile.ingest import add_trace
@@ -383,7 +384,7 @@ def test_unfinished_runs_are_resumed_or_deleted(board: Board, store: Store, tmp_
     assert not list((tmp_path / "store" / "staging").iterdir())
 
 
-def test_what_is_being_written_is_left_alone(board: Board, store: Store) -> None:
+def test_what_is_being_written_is_left_alone(board: Board, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     writing = begun_run(store, "writing", 3)
     writing.lock()
     begun_run(store, "queued", 3)
@@ -392,6 +393,10 @@ def test_what_is_being_written_is_left_alone(board: Board, store: Store) -> None
     assert app.button("resume-ticked").disabled and app.button("remove-ticked").disabled
     writing.release()
     assert not opened(manage="Unfinished", run="writing").button("resume-ticked").disabled
+    monkeypatch.setattr(slurm, "slurm_jobs", lambda: {"7_0": ("PENDING", "writing"), "8": ("FAILED", "queued")})
+    app = opened(manage="Unfinished", run="writing")
+    assert app.dataframe[0].value.set_index("run")["state"].to_dict()["writing"] == "queued: 0 of 3 samples"
+    assert app.button("resume-ticked").disabled and app.button("remove-ticked").disabled
 
 
 # --- tasks ------------------------------------------------------------------------------------------------------------

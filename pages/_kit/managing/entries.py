@@ -15,6 +15,7 @@ import streamlit as st
 from engine.errors import DriftscopeError
 from engine.figures.words import counted, listed, number
 from engine.jobs.commands import task_queue
+from engine.jobs.slurm import listed_unfinished
 from engine.models.devices import spare_cores
 from engine.questions.question import Option
 from engine.store.columns import Kind
@@ -66,7 +67,7 @@ def show(managed: Managed, store: Store) -> None:
 
 def _table(managed: Managed, store: Store) -> None:
     noun, parameter = managed.table.noun, managed.parameter
-    begun = {run.run_id: run for run in unfinished_runs(store.home)[::-1]} if managed.kind is RUN else {}
+    begun = {run.run_id: run for run in listed_unfinished(store.home)[::-1]} if managed.kind is RUN else {}
     store = store.snapshot() if begun else store  # one of them may have ended since the page was drawn
     entries = _entries(managed, store, begun.values())
     if not entries:
@@ -145,7 +146,7 @@ class Ticked:
 
     def _deletion(self) -> None:
         """A button that asks once. What a process writes, or is to write, is left alone."""
-        idle = [run.run_id for run in self.unfinished if run.state != "being written"]
+        idle = [run.run_id for run in self.unfinished if run.state in ("stopped", "damaged")]
         idle = [id_ for id_ in idle if not task_queue().is_at(id_)]
         ids = [*(entry.id for entry in self.own), *idle]
         what = counted(len(ids), self.managed.table.noun)

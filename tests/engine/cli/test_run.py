@@ -242,7 +242,8 @@ def test_what_was_handed_out_is_told(slurm: Path, store_folder: Path) -> None:
     }
     assert begun() == [row["run_id"]]
     script = slurm.read_text()
-    for line in ("gres=gpu:a100:1", "time=90", "account=chem", "cpus-per-task=3", f"output={logs}/%A_%a_0_log.out"):
+    asked = ("gres=gpu:a100:1", "time=90", "account=chem", "cpus-per-task=3", "requeue", f"comment={row['run_id']}")
+    for line in (*asked, f"output={logs}/%A_%a_0_log.out"):
         assert f"#SBATCH --{line}\n" in script
 
 

@@ -27,6 +27,7 @@ from tests.support import of_soak
 
 MOLECULES = 6  # in groups of two
 DEBUG = Cluster("debug", tasks=2)
+ACCOUNT = {"requeue": True, "account": "chem"}
 
 
 @pytest.fixture(scope="module")
@@ -140,19 +141,30 @@ def test_shares() -> None:
 
 
 # --- clusters -----------------------------------------------------------------------------------------------------
-def test_a_task_that_has_to_go_is_queued_again_as_it_is(folder: Path) -> None:
-    queued = ClusterTask("slurm", "/store", "run", 3, (3, 7), "auto")
-    again = queued.checkpoint()
-    assert again.function == queued == pickle.loads(pickle.dumps(queued))
+def test_a_task_that_has_to_go_is_queued_again_as_long_as_it_saves_something(folder: Path, tmp_path: Path) -> None:
+    """A run of days reaches the time limit again and again, and goes on each time; submitit gave up the fourth time."""
+    run = account(tmp_path, folder, DEBUG)
+    queued = task(run, 0, 0, 1, 2)
+    seen = []
+    for group in (None, None, 0, 1, None, None):
+        if group is not None:
+            task(run, 0, group)()
+        queued = queued.checkpoint().function
+        assert queued == pickle.loads(pickle.dumps(queued)) and queued.groups == (0, 1, 2)
+        seen.append((queued.saved, queued.idle))
+    assert seen == [(0, 1), (0, 2), (1, 0), (2, 0), (2, 1), (2, 2)]
+    with pytest.raises(RunError, match=r"task 0 was stopped 3 times in a row before it saved anything\. Give"):
+        queued.checkpoint()
 
 
 @pytest.mark.parametrize(
     ("cluster", "device", "said"),
     [
-        (Cluster("a100", gpus=2, minutes=90), "auto", {"gres": "gpu:a100:2", "time": 90}),
+        (Cluster("a100", gpus=2, minutes=90), "auto", {"gres": "gpu:a100:2", "time": 90, "signal_delay_s": 90}),
+        (Cluster("slurm", minutes=2), "auto", {"signal_delay_s": 30}),  # 90 s of two minutes leave no time to load
         (Cluster("h100"), "cpu", {"time": 240}),
         (Cluster("slurm", gpus=1, threads=8), "auto", {"gres": "gpu:1", "cpus_per_task": 8}),
-        (Cluster("slurm", tasks=9, more={"account": "chem"}), "auto", {"additional_parameters": {"account": "chem"}}),
+        (Cluster("slurm", tasks=9, more={"account": "chem"}), "auto", {"additional_parameters": ACCOUNT}),
     ],
 )
 def test_what_slurm_is_asked_for(cluster: Cluster, device: str, said: dict[str, Any]) -> None:
@@ -166,7 +178,7 @@ def test_what_slurm_refuses_is_one_line(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:
     small.fake_slurm(tmp_path, monkeypatch, "echo 'sbatch: error: invalid partition' >&2; exit 1")
-    with pytest.raises(RunError, match=r"slurm refused the tasks: sbatch: error: invalid partition\. Resume"):
+    with pytest.raises(RunError, match=r"Slurm refused the tasks: sbatch: error: invalid partition\. Resume"):
         account(tmp_path / "store", folder, Cluster("slurm")).submit()
     assert capfd.readouterr().err == ""
 

@@ -330,6 +330,9 @@ def test_cores_that_others_use_now_are_left_to_them(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
     monkeypatch.setattr(os, "getloadavg", lambda: (30.0, 30.0, 30.0))
     assert usable_cores() == 8
+    for allotted, cores in (("3", 3), ("64", 8), ("", 8), ("0", 8), ("x", 8)):
+        monkeypatch.setenv("SLURM_CPUS_ON_NODE", allotted)  # of a job that may run on all of them
+        assert usable_cores() == cores
     start = "\n".join(f"cpu{core} 100 5 50 {10**6} 0 0 0 0 7 0" for core in range(9))
     for busy, idle in (([0] * 8, 8), ([20, 20, 14, *[0] * 5, 20], 5), ([20] * 9, 1), ([1] * 8, 8)):
         texts = iter([start, ticks(busy)])
