@@ -27,7 +27,7 @@ from engine.figures.words import parameter_count
 from engine.models.architectures import FAMILIES, check_causal, family_of, positions_of, why_not_fast
 from engine.models.devices import free_memory, pick_device
 from engine.models.registry import OWN_TOKENIZER, TAGS, ModelEntry, load_registry
-from engine.models.server import ServedModel, served_model, server_address
+from engine.models.server import PROBE, ServedModel, served_model, server_address
 from engine.models.shipped import HEAD, LIVE_IDS, ROWS, VOCAB_ROWS, WEIGHTS, expand, unpack
 from engine.models.tags import tokenizer_of
 from engine.paths import cache_folder
@@ -122,7 +122,8 @@ def served_as(loaded: LoadedModel, url: str | None = None) -> LoadedModel:
     """The model at a server too, of ``url`` or of the environment. Its outline is enough where nothing is scored."""
     entry = loaded.entry
     folder = [] if entry.folder is None else [str(entry.folder)]
-    return replace(loaded, served=served_model(server_address(url), [entry.alias, entry.name, *folder]))
+    names = [entry.alias, entry.name, *folder]
+    return replace(loaded, served=served_model(server_address(url), names, loaded.tokenizer.encode(PROBE)))
 
 
 def load_outline(entry: ModelEntry, dtype: str | None = None, attention: str = "sdpa") -> LoadedModel:

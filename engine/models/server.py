@@ -9,7 +9,7 @@ that is registered here, nobody can know; the server's own name for it is noted.
 from __future__ import annotations
 
 import http.client
-import logging
+import json
 import os
 import socket
 import ssl
@@ -24,8 +24,6 @@ from urllib.parse import urlsplit
 from engine.errors import ServerError, shown
 from engine.user_files import parsed_json
 
-log = logging.getLogger(__name__)
-
 ADDRESS, KEY = "DRIFTSCOPE_SERVER", "DRIFTSCOPE_SERVER_KEY"
 CONNECT_S, READ_S = 10.0, 600.0
 """Longest wait for a connection, and for the next bytes of an answer: a busy server lets requests queue."""
@@ -36,6 +34,8 @@ BUSY = (429, 503)
 MOST_BYTES, MOST_SAID = 2**20, 300
 """Of an answer that holds no tokens; and characters of a server's own words in an error."""
 TOKENS_PATH, COMPLETIONS_PATH = "/inference/v1/generate", "/v1/completions"
+PROBE = "CC(=O)N 0.1234,-1.5,120.25>=[N+]<"
+"""A text that tokenizers cut each in its own way. Without tags, whose names a registry may change."""
 _FIX_ADDRESS = f"Give --url http://HOST:PORT, or set {ADDRESS}"
 
 
@@ -265,8 +265,9 @@ class ServedModel:
         return f"written by {version}, which calls the model {shown(self.name)}"
 
 
-def served_model(address: ServerAddress, names: Sequence[str]) -> ServedModel:
-    """``names``: what the model is called here. A server of one model is asked for that one, whatever it calls it."""
+def served_model(address: ServerAddress, names: Sequence[str], ids: Sequence[int] = ()) -> ServedModel:
+    """``names``: what the model is called here. A server of one model is asked for that one, whatever it calls it.
+    ``ids``: of ``PROBE`` by the model's tokenizer; an error where the server has others, if it says so at all."""
     connection = Connection(address)
     try:
         listed = _asked(connection, "/v1/models").get("data")
@@ -280,6 +281,10 @@ def served_model(address: ServerAddress, names: Sequence[str]) -> ServedModel:
             version = str(_asked(connection, "/version").get("version", ""))[:40]
         # A path that is there refuses to be read with another status than one that is not.
         takes_ids = connection.status(TOKENS_PATH) == 405
+        tokens = _tokens(connection, name) if ids else None
+        if tokens and tokens != list(ids):
+            problem = f"the model {shown(name)} at {address.url} has another tokenizer than {shown(names[0])}"
+            raise ServerError(problem, "Name the model that it serves")
         return ServedModel(address, name, positions if isinstance(positions, int) else None, version, takes_ids)
     except (LookupError, TypeError, AttributeError) as error:
         raise ServerError(f"the server at {address.url} lists no models as OpenAI's API does") from error
@@ -287,12 +292,21 @@ def served_model(address: ServerAddress, names: Sequence[str]) -> ServedModel:
         connection.hang_up()
 
 
-def _asked(connection: Connection, path: str) -> dict[str, Any]:
+def _tokens(connection: Connection, name: str) -> Any:
+    """Of ``PROBE`` by the server's tokenizer; None where it does not say."""
+    body = json.dumps({"model": name, "prompt": PROBE, "add_special_tokens": False}).encode()
+    try:
+        return _asked(connection, "/tokenize", body).get("tokens")
+    except ServerError:
+        return None
+
+
+def _asked(connection: Connection, path: str, body: bytes | None = None) -> dict[str, Any]:
     """One small document, however often it takes."""
     number = 1
     while True:
         try:
-            (document,) = connection.documents(path, None, MOST_BYTES)
+            (document,) = connection.documents(path, body, MOST_BYTES)
             return document
         except BusyError as error:
             time.sleep(wait_behind(number, error, FIRST_TRIES))

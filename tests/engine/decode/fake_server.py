@@ -32,6 +32,8 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         fake = self.server.fake
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path == "/tokenize":
+            return self.answer({"tokens": fake.tokens}, 404 if fake.tokens is None else 200)
         with fake.lock:
             fake.bodies.append((self.path, body, dict(self.headers)))
             number = len(fake.bodies)
@@ -106,6 +108,7 @@ class FakeServer:
     models: tuple[str, ...] = ("small",)
     positions: int = 4096
     url: str = ""
+    tokens: list[int] | None = None  # of any text
     bodies: list[tuple[str, dict[str, Any], dict[str, str]]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
     at_once: int = 0

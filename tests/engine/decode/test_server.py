@@ -397,6 +397,16 @@ def test_a_server_that_is_not_there_and_one_of_other_models() -> None:
         assert served.words == "written by vLLM 0.32.0, which calls the model 'only'"
 
 
+@pytest.mark.parametrize(("tokens", "fits"), [(None, True), ([], True), ([1, 2, 3], True), ([1, 23], False)])
+def test_a_server_of_another_tokenizer_is_refused(tokens: list[int] | None, fits: bool) -> None:
+    with serving(playing(of_model), tokens=tokens) as fake:
+        if fits:
+            assert served_model(server_address(fake.url), ["small"], [1, 2, 3]).name == "small"
+        else:
+            with pytest.raises(ServerError, match="has another tokenizer than 'small'"):
+                served_model(server_address(fake.url), ["small"], [1, 2, 3])
+
+
 # --- the whole way ----------------------------------------------------------------------------------------------------
 ASKED = ("--model", "small", "--decimals", "1-2", "--integer-digits", "1", "--backend", "server")
 
