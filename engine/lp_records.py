@@ -199,12 +199,13 @@ def guard_words(stored: str | None, lp: LpRecord) -> str:
         settings = dict(parsed_json(stored or "{}"))
     except (ValueError, TypeError):
         return str(stored)
-    settings |= {"checks": tuple(settings["checks"])} if isinstance(settings.get("checks"), list) else {}
-    changed = {name: value for name, value in settings.items() if value != usual.get(name)}
-    return ", ".join(
-        f"{name.replace('_', ' ')} {' '.join(map(str, value)) if isinstance(value, tuple) else value}"
-        for name, value in changed.items()
-    )
+    words = []
+    for name, stored_value in settings.items():
+        value = tuple(stored_value) if name == "checks" and isinstance(stored_value, list) else stored_value
+        if value != usual.get(name):
+            shown_value = " ".join(map(str, value)) if isinstance(value, tuple) else value
+            words.append(f"{name.replace('_', ' ')} {shown_value}")
+    return ", ".join(words)
 
 
 UNKNOWN_LP = LpRecord("unknown", "the LP is unknown: a clean block may have been cut", "", "unknown")

@@ -59,7 +59,7 @@ def show_entries(io: cli.Io, kind: Kind, entries: Iterable[Entry]) -> int:
         if kind is REFERENCES:
             row = {"name": row[kind.key], **row}
         elif kind is RUN and not io.is_json and row["rmsd_ang"] is not None:
-            row["rmsd_to"] = rmsd_references(entry) or "not named"
+            row = {**row, "rmsd_to": rmsd_references(entry) or "not named"}
         rows.append(row)
     return io.show(rows, COLUMNS[kind])
 
@@ -388,15 +388,16 @@ def export(
     path = Path([*names, f"{entry.id}.{FORMS[chosen]}"][1])
     if path.exists() and not (force and path.is_file()):
         raise DriftscopeError(f"{path} already exists", "Give another name, or --force where it is a file")
-    row = entry.columns() | {"file": str(path)}
+    counts: dict[str, Any] = {}
     if chosen == "report":
         if CONFORMERS.name in entry.parts:
             raise DriftscopeError(f"{entry.id} has conformers and no texts", "Give --as generations.pickle or sdf")
         export_report(entry, path)
     elif chosen == "pairs":
-        row |= _write_pairs(io, progress, store, entry, path)
+        counts = _write_pairs(io, progress, store, entry, path)
     else:
-        row |= _write_conformers(store, entry, path, reader, is_pickle=chosen != "sdf")
+        counts = _write_conformers(store, entry, path, reader, is_pickle=chosen != "sdf")
+    row = {**entry.columns(), "file": str(path), **counts}
     return io.show([row], "file samples conformers reader pairs struck lost")
 
 

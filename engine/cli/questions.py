@@ -157,9 +157,11 @@ def figures_of(store: Store, entries: Sequence[Entry]) -> dict[str, dict[str, di
 @cli.command(app, "show", rules=True)
 def show_run(io: cli.Io, run_id: str = cli.RUN_ID) -> int:
     """every column of a run, and its figures"""
-    entry = (store := io.opened()).entry(run_id)
-    row = entry.columns()
-    row |= {name: cell.get("value") for name, cell in figures_of(store, [entry])[entry.id].items() if name not in row}
+    store = io.opened()
+    entry = store.entry(run_id)
+    columns = entry.columns()
+    figures = figures_of(store, [entry])[entry.id]
+    row = {**columns, **{name: figure.get("value") for name, figure in figures.items() if name not in columns}}
     return io.show([row] if io.is_json else row)
 
 
@@ -170,16 +172,22 @@ def compare(io: cli.Io, control: str = CONTROL, tests: list[str] = TEST) -> int:
     entries = [store.entry(name) for name in (control, *tests)]
     if not io.is_json:
         return write_answer(store, "compare_figures", [entry.id for entry in entries])
-    figures, rows = figures_of(store, entries), list[dict[str, Any]]()
+    figures = figures_of(store, entries)
+    rows: list[dict[str, Any]] = []
     for entry in entries:
         row: dict[str, Any] = {"part": "test" if rows else "control"}
-        to_itself = dict.fromkeys(("ratio", "ratio_low", "ratio_high") if has_samples(entry) else ("ratio",), 1.0)
+        to_itself = {}
+        if entry.id == entries[0].id:
+            to_itself = dict.fromkeys(("ratio", "ratio_low", "ratio_high") if has_samples(entry) else ("ratio",), 1.0)
         for name, figure in figures[entry.id].items():
-            figure |= to_itself if entry.id == entries[0].id and figure.get("value") else {}
-            row[name] = figure.get("value")
-            row |= {f"{name}_{key}": figure.get(key) for key in ("low", "high", "ratio", "ratio_low", "ratio_high")}
+            row.update(_compared_columns(name, {**figure, **to_itself} if figure.get("value") else figure))
         rows.append(row | entry.columns())
     return cli.emit_json(rows)
+
+
+def _compared_columns(name: str, figure: Mapping[str, Any]) -> dict[str, Any]:
+    keys = ("low", "high", "ratio", "ratio_low", "ratio_high")
+    return {name: figure.get("value"), **{f"{name}_{key}": figure.get(key) for key in keys}}
 
 
 @cli.command(traces_app, "compare")
@@ -357,9 +365,10 @@ def judge(
     if text is not None:
         form = READ_FORMAT if bins is None else form_of(bins)
         document = judge_text(cli.given_text(text), smiles or "", by, form, limit_s=limit or LIMIT_S)
-        if not io.is_json:  # a line each
-            document["why_not_clean"] = [{"reason": reason} for reason in document["why_not_clean"]]
-        return io.show(document)
+        if io.is_json:
+            return io.show(document)
+        a_line_each = [{"reason": reason} for reason in document["why_not_clean"]]
+        return io.show({**document, "why_not_clean": a_line_each})
     how = {"workers": workers, "limit_s": limit or LIMIT_S}
     if pool is not None:
         return _judge_pool(io, progress, pool, None if out is None else Path(out), by, **how)

@@ -120,14 +120,21 @@ def drift(
                 say(f"embedding {number}/{len(molecules)}")
                 texts += reference_texts(molecule, form, conformers=conformers or 1, seed=seed or 0)
     summary = drift_summary(texts, by, placeholder, form)
-    document: dict[str, Any] = {"tokenizer": tokenizer, "placeholder": placeholder, "texts": len(texts)}
-    document |= cli.picked(summary, "blocks exact junk_prone cut mean_drift tokens_per_atom histogram")
+    of_fit: dict[str, Any] = {}
     if fit:
         asked = {"junk_weight": junk_weight, "cut_weight": cut_weight}
         weights = {name: weight for name, weight in asked.items() if weight is not None}
         fitted = fit_placeholder(texts, by, form, **weights)
-        document["fitted"] = cli.picked(fitted, "placeholder free cost junk_weight cut_weight costs")
-    return out.show(document)
+        of_fit = {"fitted": cli.picked(fitted, "placeholder free cost junk_weight cut_weight costs")}
+    return out.show(
+        {
+            "tokenizer": tokenizer,
+            "placeholder": placeholder,
+            "texts": len(texts),
+            **cli.picked(summary, "blocks exact junk_prone cut mean_drift tokens_per_atom histogram"),
+            **of_fit,
+        }
+    )
 
 
 @cli.command(app, "junk")
@@ -144,24 +151,28 @@ def junk(
     form = READ_FORMAT if bins is None else form_of(bins)
     blocks = find_blocks(generated, form)
     other = None if bins else other_form(generated)
-    document: dict[str, Any] = {"format": other or "enriched", "blocks": len(blocks)}
     if other is not None:  # its blocks are listed and not judged
-        document |= dict.fromkeys(("bad_blocks", "letters", "nonnumeric")) | {"kinds": {}}
+        counts: dict[str, Any] = {"bad_blocks": None, "letters": None, "nonnumeric": None, "kinds": {}}
         rows: list[Any] = [{"text": block.content, "kinds": [], "junk_text": ""} for block in blocks]
     else:
         readings = read_blocks(blocks, form=form, lp=by)
         count = count_junk(readings)
-        document |= {"bad_blocks": count.not_triples, **cli.picked(count, "letters nonnumeric"), "kinds": count.by_kind}
+        counts = {"bad_blocks": count.not_triples, **cli.picked(count, "letters nonnumeric"), "kinds": count.by_kind}
         rows = [{"text": block.content, "kinds": list(block.kinds), "junk_text": block.junk_text} for block in readings]
-    places = _places(generated, blocks)
-    document["rows"] = [
-        {"block": index, **place, **row} for index, (place, row) in enumerate(zip(places, rows, strict=True))
-    ]
+    places = enumerate(_places(generated, blocks))
     recognised = bool(other or blocks)  # a form that is known by name is recognised, and not judged
     if not recognised or (other and not out.is_json):
         reason = OTHER_WORDS[other] if other else "no coordinate block found"
         cli.note(f"{reason}: nothing of this text could be judged")
-    out.show(document | ({"recognised": recognised} if out.is_json else {}))
+    out.show(
+        {
+            "format": other or "enriched",
+            "blocks": len(blocks),
+            **counts,
+            "rows": [{"block": index, **place, **row} for (index, place), row in zip(places, rows, strict=True)],
+            **({"recognised": recognised} if out.is_json else {}),
+        }
+    )
     return 0 if recognised else 2
 
 

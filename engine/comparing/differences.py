@@ -69,12 +69,23 @@ def _worth(measure: Measure, ratio: float | None, paired: PairedRuns) -> dict[st
     reason = compared.reason or ("" if compared.within_noise is not None else paired.reason)
     if mark == "doubtful":
         reason = "Beyond noise over molecules, but too small a difference for one run each."
-    row = {"ratio": ratio, "mark": mark, "answers": compared.answers, "molecules": compared.molecules}
-    row |= {"control_mean": compared.control, "test_mean": compared.test, "reason": reason}
-    for name, interval in (("ratio", compared.ratio), ("difference", compared.difference)):
-        if interval is not None:
-            row |= {f"{name}_pairs": interval.value, f"{name}_low": interval.low, f"{name}_high": interval.high}
-    return row
+    return {
+        "ratio": ratio,
+        "mark": mark,
+        "answers": compared.answers,
+        "molecules": compared.molecules,
+        "control_mean": compared.control,
+        "test_mean": compared.test,
+        "reason": reason,
+        **_pair_columns("ratio", compared.ratio),
+        **_pair_columns("difference", compared.difference),
+    }
+
+
+def _pair_columns(name: str, interval: Interval | None) -> dict[str, Any]:
+    if interval is None:
+        return {}
+    return {f"{name}_pairs": interval.value, f"{name}_low": interval.low, f"{name}_high": interval.high}
 
 
 def mark_of(measure: Measure, ratio: float | None, compared: Compared) -> str:

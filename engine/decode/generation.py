@@ -251,8 +251,7 @@ class Generation:
         masses, guarding = self._masses(stop.sample, ids, diagnoses), None
         if self.request_of(stop.sample).guard is not None:
             guarding = self._guarding(stop, steps)
-        details = {"diagnoses": diagnoses, "masses": masses, "guarding": guarding}
-        return self._read(stop.sample, ids, forced, stop.reason, **details)
+        return self._read(stop.sample, ids, forced, stop.reason, diagnoses=diagnoses, masses=masses, guarding=guarding)
 
     def _guarding(self, stop: Stop, steps: Sequence[Step]) -> Guarding:
         shapings = None
@@ -261,8 +260,9 @@ class Generation:
         return Guarding(tuple(self._thrown.pop(stop.sample, ())), stop.unmended, shapings, stop.reason == "end")
 
     def _read(self, number: int, ids: Iterable[int], forced: Iterable[bool], reason: StopReason, **more: Any) -> Sample:
-        more |= {"sample_id": number, "generation": number % self.plan.generations}
-        return self.reader.read(self.molecule_of(number), ids, forced, reason, **more)
+        generation = number % self.plan.generations
+        molecule = self.molecule_of(number)
+        return self.reader.read(molecule, ids, forced, reason, sample_id=number, generation=generation, **more)
 
     def _masses(self, number: int, ids: list[int], diagnoses: list[Diagnosis]) -> dict[int, CloseMass]:
         """By block, what the model wanted where the LP closed it by force; empty without diagnostics."""
@@ -353,25 +353,28 @@ UNKNOWN_OF_SERVERS = "forward_passes prefill_s forward_s constraint_s sampling_s
 OF_SAMPLE = "sample_id generation smiles text token_ids forced stop_reason tokens forced_tokens".split()
 
 
+def _sample_document(sample: Sample, log_w: Mapping[int, float | None]) -> dict[str, Any]:
+    """What every sample has, then what only some have: of a guard, of ``shaped``, a text cut by an LP, kept steps."""
+    guarding: dict[str, Any] = {}
+    if sample.guarding is not None:
+        guarding = {**sample.guarding.figures, "unmended": list(map(asdict, sample.guarding.unmended))}
+    return {
+        **{name: getattr(sample, name) for name in OF_SAMPLE},
+        **{name: getattr(sample.check, name) for name in CHECK_COLUMNS},
+        "blocks": list(map(asdict, sample.blocks)),
+        **guarding,
+        **({"log_w": log_w[sample.sample_id]} if sample.sample_id in log_w else {}),
+        **({"raw_text": sample.raw_text} if sample.raw_text != sample.text else {}),
+        **({"steps": list(map(asdict, sample.diagnoses))} if sample.diagnoses else {}),
+    }
+
+
 def document(generation: Generation) -> dict[str, Any]:
     """All that was written, and how, in JSON's types."""
     plan = generation.plan
     is_shaped = lp_record(generation.lp).asks_tokens
     log_w = log_ws(generation.samples, generation.diagnosed) if is_shaped else {}
-    samples = []
-    for sample in generation.in_order():
-        row = {name: getattr(sample, name) for name in OF_SAMPLE}
-        row |= {name: getattr(sample.check, name) for name in CHECK_COLUMNS}
-        row["blocks"] = [asdict(block) for block in sample.blocks]
-        if sample.guarding is not None:
-            row |= {**sample.guarding.figures, "unmended": [asdict(wrong) for wrong in sample.guarding.unmended]}
-        if is_shaped:
-            row["log_w"] = log_w[sample.sample_id]
-        if sample.raw_text != sample.text:
-            row["raw_text"] = sample.raw_text
-        if sample.diagnoses:
-            row["steps"] = [asdict(step) for step in sample.diagnoses]
-        samples.append(row)
+    samples = [_sample_document(sample, log_w) for sample in generation.in_order()]
     return {
         "model": generation.loaded.entry.name,
         **{name: getattr(plan, name) for name in ("lp", "backend", "seed")},

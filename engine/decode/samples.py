@@ -51,12 +51,13 @@ class Guarding:
     @property
     def figures(self) -> dict[str, float | None]:
         """By column of ``samples``."""
-        figures: dict[str, float | None] = {"redrawn_blocks": self.redrawn_blocks, "thrown_tokens": self.thrown_tokens}
         if self.shapings is None:
-            return figures
-        figures["dead_ends"] = self.redrawn_blocks + bool(self.unmended)
-        figures["struck_tokens"] = sum(len(shaping.struck) for shaping in self.shapings.values())
-        return figures | {
+            return {"redrawn_blocks": self.redrawn_blocks, "thrown_tokens": self.thrown_tokens}
+        return {
+            "redrawn_blocks": self.redrawn_blocks,
+            "thrown_tokens": self.thrown_tokens,
+            "dead_ends": self.redrawn_blocks + bool(self.unmended),
+            "struck_tokens": sum(len(shaping.struck) for shaping in self.shapings.values()),
             "log_weight": self._weight([shaping.ln_share for shaping in self.shapings.values()]),
             "log_weight_least": self._weight([shaping.ln_least for shaping in self.shapings.values()]),
             "log_weight_most": self._weight([shaping.ln_most for shaping in self.shapings.values()]),

@@ -74,14 +74,21 @@ class JudgedRun:
             measured = [value for value in values if value is not None and abs(value) < MOST_MEASURED]
             return fmean(measured) if measured else None
 
-        rates = {name: mean(row[name] for row in self.rows) for name in RATES}
-        rates |= {name: None for name in RATES[:WHOLE] if any(row[name] is None for row in self.rows)}
-        right = [row for row in self.rows if row["geometry_right"]]
-        rates |= {name: mean(row[name] for row in right) for name in ("strain_kcal", "strain_moved_ang")}
-        for name in ("clean", "usable"):
+        def of_conformers(name: str) -> float | None:
             each = [one for row in self.rows for one in row[f"{name}_each"] or (row[name],)]
-            rates[f"{name}_of_conformers"] = None if None in each else mean(each)
-        return rates | {"strain_kcal_per_atom": mean(map(strain_per_atom, right))}
+            return None if None in each else mean(each)
+
+        right = [row for row in self.rows if row["geometry_right"]]
+        not_known = [name for name in RATES[:WHOLE] if any(row[name] is None for row in self.rows)]
+        return {
+            **{name: mean(row[name] for row in self.rows) for name in RATES},
+            **dict.fromkeys(not_known),
+            "strain_kcal": mean(row["strain_kcal"] for row in right),
+            "strain_moved_ang": mean(row["strain_moved_ang"] for row in right),
+            "clean_of_conformers": of_conformers("clean"),
+            "usable_of_conformers": of_conformers("usable"),
+            "strain_kcal_per_atom": mean(map(strain_per_atom, right)),
+        }
 
 
 def judge_run(
@@ -107,14 +114,17 @@ def judge_run(
             kept = {} if settings.strain else {name: rows[task.key][name] for name in ON_REQUEST}
             verdicts[task.key] = replace(verdict, **kept)
             progress(len(verdicts), len(rows))
-    for key, row in enumerate(rows):
-        row |= verdict_row(row["clean"], verdicts[key], row["clean_each"])
-        if len(mols := _of_molecule(texts[key], row["smiles"])) > 1:
-            row |= difference_columns(mols)
-    columns: dict[str, Any] = run_columns(verdict_sums(rows))
+    rows = [
+        {
+            **row,
+            **verdict_row(row["clean"], verdicts[key], row["clean_each"]),
+            **difference_columns(_of_molecule(texts[key], row["smiles"])),
+        }
+        for key, row in enumerate(rows)
+    ]
+    columns: dict[str, Any] = {**run_columns(verdict_sums(rows)), "judged_with": judged_with(settings.geometry)}
     if any(row["clean"] is None for row in rows):
         del columns["usable"]  # without their texts
-    columns["judged_with"] = judged_with(settings.geometry)
     is_own = entry.files is store.home
     if is_own:
         entry = rewrite_run(entry, {SAMPLES.name: SAMPLES.rows(rows)}, columns)
@@ -167,10 +177,16 @@ def judge_text(
         with suppress(DriftscopeError):
             molecule = parse_smiles(answer.prompted or extract_smiles(answer.conformers[0], form))
     other = None if isinstance(form, BinFormat) else other_form(answer.conformers[0])
-    rules: Row = dict.fromkeys(OF_TEXT, False) | {"issues": (OTHER_WORDS[other] if other else NOT_PARSED,)}
-    rules |= {"conformers": len(answer.bodies), "why_not_clean": (), "clean_each": None}
-    about: Row = {"smiles": None, "heavy_atoms": None}
-    if molecule is not None:
+    if molecule is None:
+        about: Row = {"smiles": None, "heavy_atoms": None}
+        rules: Row = {
+            **dict.fromkeys(OF_TEXT, False),
+            "issues": (OTHER_WORDS[other] if other else NOT_PARSED,),
+            "conformers": len(answer.bodies),
+            "why_not_clean": (),
+            "clean_each": None,
+        }
+    else:
         check = check_sample(text, molecule, form=form)
         names = (*OF_TEXT, "issues", "conformers", "why_not_clean", "clean_each")
         rules = {name: getattr(check, name) for name in names}

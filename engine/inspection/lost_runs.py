@@ -106,9 +106,8 @@ def _rows(store: Store, entry: Entry, first: int, progress: Callable[[int], None
 
 def columns_of(mark: LostBlock) -> dict[str, Any]:
     """Of the table ``lost``."""
-    row = asdict(mark)
-    row |= {"pos": row.pop("token"), "tokens_by": row.pop("by"), "digit": None if mark.digit == WHOLE else mark.digit}
-    return row
+    same = {name: value for name, value in asdict(mark).items() if name not in ("token", "by")}
+    return {**same, "pos": mark.token, "tokens_by": mark.by, "digit": None if mark.digit == WHOLE else mark.digit}
 
 
 @computed_once(8)

@@ -259,8 +259,12 @@ class _Samples:
             assert whole is not None
             if np.count_nonzero(per) < 2:  # no draw differs
                 whole = Interval(whole.value)
-            taken = {"forced": tokens.forced[chosen], "free": tokens.mask[free]}
-            taken |= {"places": tokens.places[free], "filters": tokens.filters[free]}
+            taken = {
+                "forced": tokens.forced[chosen],
+                "free": tokens.mask[free],
+                "places": tokens.places[free],
+                "filters": tokens.filters[free],
+            }
             means = {kind: float(part.sum() / len(over)) for kind, part in taken.items()}
             costs.append({"name": name, "tokens": int(chosen.sum()), **means, "whole": whole})
         return costs
@@ -281,12 +285,18 @@ def cost_of_steps(store: Store, run: RunFacts, steps: pa.Table) -> RunCost:
     with np.errstate(invalid="ignore"):
         tokens = _Tokens.of(steps, sample, is_shaped=run.lp_record.asks_tokens)
         sums = tokens.by_sample(len(rows))
-        weights = np.array([sums["raw"], sums["tempered"]]) + guard
-        parts = {"forced": sums["forced"], "free": sums["tempered"] - sums["forced"]}
+        weights = np.array([sums["raw"], sums["tempered"]]) + guard  # [2, samples]
+        of_free = sums["tempered"] - sums["forced"]
     ended = np.array([bool(row["ended"]) for row in rows], dtype=bool)
     whole = _Samples.of(rows, ended & np.isfinite(weights).all(axis=0))
     raw, tempered = np.where(whole.counts, weights, -np.inf)
-    parts |= {name: sums[name] for name in ("mask", "places", "filters")} | {"log_w": raw, "log_w_tempered": tempered}
+    parts = {
+        "forced": sums["forced"],
+        "free": of_free,
+        **{name: sums[name] for name in ("mask", "places", "filters")},
+        "log_w": raw,
+        "log_w_tempered": tempered,
+    }
 
     # A token's block by a number of its own: ``of_block`` has the sample and the block of each.
     width = int(tokens.block.max(initial=0)) + 2

@@ -91,7 +91,8 @@ def _row(conformer: PoolConformer) -> Row:
     """The keys of a judged text, those of texts null."""
     verdict = conformer.verdict
     assert verdict is not None, "a pool that was not judged"
-    row = {
+
+    return {
         "source": conformer.source,
         "smiles": conformer.asked,
         "smiles_from": conformer.smiles_from,
@@ -103,9 +104,8 @@ def _row(conformer: PoolConformer) -> Row:
         "same_graph": conformer.same_graph,
         "issues": [],
         **verdict_row(None, verdict),
+        "usable": conformer.same_graph is not False and verdict.is_usable(clean=True),  # with a text that were clean
     }
-    row["usable"] = conformer.same_graph is not False and verdict.is_usable(clean=True)
-    return row
 
 
 @lru_cache(4_096)

@@ -79,16 +79,19 @@ def recount_run(store: Store, run_id: str, continued: Mapping[tuple[int, int], s
     if SAMPLES.name not in entry.parts or BLOCKS.name not in entry.parts:
         raise without_samples(entry, "count again")
     run, stored = facts_of(entry), _stored(store, entry, continued or {})
-    columns: dict[str, Any] = {}
     if run.origin == "imported":
-        columns, again = _of_file(entry, run, stored)
+        of_file, again = _of_file(entry, run, stored)
     else:
-        again = _of_ids(run, stored)
+        of_file, again = {}, _of_ids(run, stored)
     tables, sums = _written(run, again)
     known = [name for name in COUNTS if name in sums or entry.row.get(name) is not None]
-    columns |= {name: sums.get(name) for name in known} | {"counted_by": RULES}
-    if entry.row.get("judged"):
-        columns |= {name: sums[name] for name in OF_VERDICTS & sums.keys()}
+    of_verdicts = OF_VERDICTS & sums.keys() if entry.row.get("judged") else ()
+    columns: dict[str, Any] = {
+        **of_file,
+        **{name: sums.get(name) for name in known},
+        "counted_by": RULES,
+        **{name: sums[name] for name in of_verdicts},
+    }
     tables = {name: table for name, table in tables.items() if not _is_as_stored(table, _read(entry, name))}
     changed = {name: (entry.row.get(name), value) for name, value in columns.items() if entry.row.get(name) != value}
     return Recounted(rewrite_run(entry, tables, columns), changed)
@@ -184,20 +187,26 @@ def _of_file(entry: Entry, run: RunFacts, stored: Counted) -> tuple[dict[str, An
 def _merged(row: Row, blocks: list[Row], counted: Row, counted_blocks: list[Row]) -> tuple[Row, list[Row]]:
     """What was counted over what was stored: verdicts and what no text says are kept."""
     continued = {(block["block"], block["text"]): block["continued_text"] for block in blocks}
-    for block in counted_blocks:
-        block["continued_text"] = continued.get((block["block"], block["text"]))
     sample = {**row, **counted}
-    if sample["stereo_sites"] is not None:
-        verdict = MoleculeVerdict(
-            stereo_sites=sample["stereo_sites"],
-            stereo_sites_right=sample["stereo_sites_right"],
-            stereo_right=sample["stereo_right"],
-            geometry_right=sample["geometry_right"],
-            failed=(),
-        )
-        sample["usable"] = verdict.is_usable(sample["clean"])
-        if len(sample["clean_each"]) == 1:
-            sample["usable_each"] = [sample["usable"]]
-        elif list(sample["clean_each"]) != row["clean_each"]:
-            sample["usable_each"] = None  # which conformers are right in space is not stored
-    return sample, counted_blocks
+    return {**sample, **_usable_columns(row, sample)}, [
+        {**block, "continued_text": continued.get((block["block"], block["text"]))} for block in counted_blocks
+    ]
+
+
+def _usable_columns(row: Row, sample: Row) -> Row:
+    """What follows from a stored verdict and the text as it is counted now; nothing of a sample without a verdict."""
+    if sample["stereo_sites"] is None:
+        return {}
+    verdict = MoleculeVerdict(
+        stereo_sites=sample["stereo_sites"],
+        stereo_sites_right=sample["stereo_sites_right"],
+        stereo_right=sample["stereo_right"],
+        geometry_right=sample["geometry_right"],
+        failed=(),
+    )
+    usable = verdict.is_usable(sample["clean"])
+    if len(sample["clean_each"]) == 1:
+        return {"usable": usable, "usable_each": [usable]}
+    # Which conformers are right in space is not stored: where others are clean now, it is not known which are usable.
+    is_as_stored = list(sample["clean_each"]) == row["clean_each"]
+    return {"usable": usable, "usable_each": row["usable_each"] if is_as_stored else None}

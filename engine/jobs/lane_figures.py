@@ -32,25 +32,30 @@ def lane_figures(lanes: Sequence[tuple[LaneWatch, Mapping[str, Any] | None]]) ->
     """The rows of the table of lanes. Each comes with its row of ``runs``, None where it was not finished."""
     rows: list[dict[str, Any]] = []
     for watch, of_run in lanes:
-        row = dict(of_run or {})
-        for name in ("stereo", "geometry"):  # none right of none judged is no figure
-            if row.get(f"{name}_judged") == 0:
-                row[f"{name}_right"] = None
-        figures = {
-            "seconds": watch.seconds or None,
-            "tokens": watch.tokens,
-            "tokens_a_second": tokens_a_second(watch) or None,
-            "forced_share": quotient(watch.forced_tokens, watch.tokens),
-            "forward_passes": watch.forward_passes or None,
-            "redrawn_blocks": watch.redrawn.total() if is_guarded(watch) and not is_shaped(watch) else None,
-            "dead_ends": watch.dead_ends if is_shaped(watch) else None,
-            "struck_tokens": watch.struck_tokens if is_shaped(watch) else None,
-            "thrown_tokens": watch.thrown_tokens if is_guarded(watch) else None,
-            **{name: row.get(name) for name in OF_RUN},
-        }
-        rows.append(figures)
-        figures["time_ratio"] = quotient(figures["seconds"], rows[0]["seconds"])
+        guarded, shaped = is_guarded(watch), is_shaped(watch)
+        first = rows[0]["seconds"] if rows else watch.seconds or None
+        rows.append(
+            {
+                "seconds": watch.seconds or None,
+                "tokens": watch.tokens,
+                "tokens_a_second": tokens_a_second(watch) or None,
+                "forced_share": quotient(watch.forced_tokens, watch.tokens),
+                "forward_passes": watch.forward_passes or None,
+                "redrawn_blocks": watch.redrawn.total() if guarded and not shaped else None,
+                "dead_ends": watch.dead_ends if shaped else None,
+                "struck_tokens": watch.struck_tokens if shaped else None,
+                "thrown_tokens": watch.thrown_tokens if guarded else None,
+                **_run_figures(of_run or {}),
+                "time_ratio": quotient(watch.seconds or None, first),
+            }
+        )
     return rows
+
+
+def _run_figures(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Columns of its run; right ones where none was judged are no figure."""
+    no_figure = {f"{name}_right" for name in ("stereo", "geometry") if row.get(f"{name}_judged") == 0}
+    return {name: None if name in no_figure else row.get(name) for name in OF_RUN}
 
 
 def is_guarded(watch: LaneWatch) -> bool:

@@ -107,16 +107,19 @@ class RunPlan:
     def read(cls, sheet: Mapping[str, Any]) -> RunPlan:
         """Of what ``asdict`` made of a plan, and JSON of that."""
         try:
-            plan = dict(sheet["plan"])
-            plan["form"] = None if plan["form"] is None else read_number_format(plan["form"])
-            plan["sampling"] = Sampling(**plan["sampling"])
-            if plan.pop("last_positions", None) == 2:  # of before the position LPs were the group's own
-                is_former = stored_lp(plan["lp"], is_former=True).name.startswith(FORMER)
-                plan |= {"lp": FORMER * is_former + plan["lp"], "descriptors": "plain", "bos": False}
-            if guard := plan.get("guard"):
-                guard = {key: value for key, value in guard.items() if key != "weigh"}  # of runs of before
-                plan["guard"] = GuardSettings(**guard | {"checks": tuple(guard["checks"])})
-            return cls(**{**sheet, "model": ModelChoice(**sheet["model"]), "plan": Plan(**plan)})
+            stored = dict(sheet["plan"])
+            former: dict[str, Any] = {}
+            if stored.pop("last_positions", None) == 2:  # of before the position LPs were the group's own
+                is_former = stored_lp(stored["lp"], is_former=True).name.startswith(FORMER)
+                former = {"lp": FORMER * is_former + stored["lp"], "descriptors": "plain", "bos": False}
+            guard = stored.get("guard")
+            if guard:
+                kept = {key: value for key, value in guard.items() if key != "weigh"}  # of runs of before
+                guard = GuardSettings(**{**kept, "checks": tuple(kept["checks"])})
+            form = None if stored["form"] is None else read_number_format(stored["form"])
+            sampling = Sampling(**stored["sampling"])
+            plan = Plan(**{**stored, **former, "form": form, "sampling": sampling, "guard": guard})
+            return cls(**{**sheet, "model": ModelChoice(**sheet["model"]), "plan": plan})
         except (KeyError, TypeError, ValueError) as error:
             raise RunError(f"the run's plan cannot be read ({error})", "It is of another version: run again") from error
 

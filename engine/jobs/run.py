@@ -177,11 +177,21 @@ class RunState:
     def now(self, more: Mapping[str, int] = {}) -> PartProgress:
         """``more``: sums of the finished samples of the current group."""
         sums = self._sums + Counter(more)
-        part: dict[str, Any] = {name: self.staging.sheet["row"][name] for name in ("model_alias", "model_step", "lp")}
-        part |= {name: None if name in self._unknown else sums[name] for name in COUNTED[1:]}
-        part |= {"samples": self.samples, "done": sums["samples"], "work": sums["expected"] / self._expected}
-        part |= {"written": self._written_here, "seconds": time.perf_counter() - self._began, "began": self._began_work}
-        return PartProgress(self.part, self.parts, run_id=self.staging.id, **part)
+        of_run: dict[str, Any] = {name: self.staging.sheet["row"][name] for name in ("model_alias", "model_step", "lp")}
+        counts: dict[str, Any] = {name: None if name in self._unknown else sums[name] for name in COUNTED[1:]}
+        return PartProgress(
+            self.part,
+            self.parts,
+            run_id=self.staging.id,
+            **of_run,
+            samples=self.samples,
+            done=sums["samples"],
+            **counts,
+            written=self._written_here,
+            seconds=time.perf_counter() - self._began,
+            work=sums["expected"] / self._expected,
+            began=self._began_work,
+        )
 
     def indices_of(self, *groups: Group) -> set[int]:
         """The indices of the molecules in these groups."""
@@ -366,14 +376,16 @@ class GroupWork:
         if thrown:
             tables[TRIES.name] = sample_rows.tries_table(self.run_id, thrown)
         counters = generation.counters
-        sums = sample_rows.sums_of(stored, blocks, generation.form)
-        sums["conformers_asked"] = len(stored) * generation.plan.conformers
         unknown = UNKNOWN_OF_SERVERS if generation.plan.backend == "server" else ()
-        sums |= {name: getattr(counters, name) for name in COUNTERS if name not in unknown}
-        sums["chars_raw"] = sum(len(sample.raw_text) for sample in self.judged)
-        sums |= {"template_s": generation.template_s, "wall_s": wall_s}
-        sums["judging_s"] = generation.template_s + time.perf_counter() - self._began - wall_s
-        return tables, sums
+        return tables, {
+            **sample_rows.sums_of(stored, blocks, generation.form),
+            "conformers_asked": len(stored) * generation.plan.conformers,
+            **{name: getattr(counters, name) for name in COUNTERS if name not in unknown},
+            "chars_raw": sum(len(sample.raw_text) for sample in self.judged),
+            "template_s": generation.template_s,
+            "wall_s": wall_s,
+            "judging_s": generation.template_s + time.perf_counter() - self._began - wall_s,
+        }
 
     def _verdicts(self) -> dict[int, MoleculeVerdict]:
         """By sample, once all are there; none where nothing is judged."""
@@ -407,13 +419,13 @@ class GroupWork:
         if not self.plan.rmsd and sample.check.conformers == 1:
             return {}
         each = conformers_of_graph(sample.text, molecule.mol, self.generation.form)
-        columns: dict[str, Any] = {}
-        if self.plan.rmsd:
-            rmsds = [None if mol is None else self._rmsd_ang(molecule, mol) for mol in each]
-            known = [ang for ang in rmsds if ang is not None]
-            columns["rmsd_ang"] = sum(known) / len(known) if known else None
-            columns["rmsd_each"] = rmsds if len(rmsds) > 1 else None
-        return columns | difference_columns([mol for mol in each if mol is not None])
+        differences = difference_columns([mol for mol in each if mol is not None])
+        if not self.plan.rmsd:
+            return differences
+        rmsds = [None if mol is None else self._rmsd_ang(molecule, mol) for mol in each]
+        known = [ang for ang in rmsds if ang is not None]
+        mean = sum(known) / len(known) if known else None
+        return {"rmsd_ang": mean, "rmsd_each": rmsds if len(rmsds) > 1 else None, **differences}
 
     def _rmsd_ang(self, molecule: Molecule, mol: Chem.Mol) -> float | None:
         """To the nearest reference; None where there is none."""

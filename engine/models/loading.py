@@ -405,14 +405,14 @@ def summarise(entry: ModelEntry) -> dict[str, Any]:
 
 def _numbers_of(entry: ModelEntry) -> dict[str, Any]:
     """How it writes them: in decimals or in bins. Nothing is known where its bins cannot be read."""
-    numbers, columns = entry.numbers, dict.fromkeys("numbers decimals integer_digits bins".split())
+    numbers = entry.numbers
     if entry.problem:
-        return columns
-    columns["numbers"] = numbers.words.partition(", ")[0]
+        return dict.fromkeys(("numbers", "decimals", "integer_digits", "bins"))
+    name = numbers.words.partition(", ")[0]
     if isinstance(numbers, BinFormat):
-        return columns | {"bins": numbers.words}
+        return {"numbers": name, "decimals": None, "integer_digits": None, "bins": numbers.words}
     decimals = [numbers.least_decimals, numbers.most_decimals]
-    return columns | {"decimals": decimals, "integer_digits": numbers.most_integer_digits}
+    return {"numbers": name, "decimals": decimals, "integer_digits": numbers.most_integer_digits, "bins": None}
 
 
 def sized(model: str) -> str:

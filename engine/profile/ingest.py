@@ -101,16 +101,17 @@ def add_trace(
             of_steps, problem = what_steps_wrote(trace_id, written, marked, steps)
             tables, warnings = {**tables, **of_steps}, [*warnings, *problem]
         events = summariser.events() if with_events else iter(())
-        row |= figures | {
+        row = {
+            **row,
+            **figures,
             "form": "events",
             "device": device_of(file.head),
             "is_complete": True,
             "flows": counts["flow"],
             "others": counts["other"],
             "warnings": "\n".join(warnings) or None,
+            "file": kept(store, path, trace_id) if keep_file else None,
         }
-        if keep_file:
-            row["file"] = kept(store, path, trace_id)
         try:
             groups = chain([tables], ({TRACE_EVENTS.name: batch} for batch in events))
             return write_entry(store.home, TRACE, trace_id, row, groups)
@@ -132,18 +133,22 @@ def what_steps_wrote(
 
 def row_of(store: Store, path: Path, about: Mapping[str, Any]) -> dict[str, Any]:
     """What is known before the file is read. A run is named whole, and has the counts where none are given."""
-    row = {name: value for name, value in about.items() if value not in ("", None)}
-    counted_by = "user"
-    if "run_id" in row:
-        run = store.entry(row["run_id"], RUN)
-        row["run_id"] = run.id
-        if row.keys().isdisjoint(COUNTS):
-            row |= {name: run.row[name] for name in COUNTS if run.row.get(name) is not None}
-            counted_by = "run"
-    if not row.keys().isdisjoint(COUNTS):
-        row.setdefault("counted_by", counted_by)
-    made = {"trace_id": new_trace_id(row.get("label") or path.name), "created_at": datetime.now(UTC).isoformat()}
-    return {"source": path.name, "origin": "imported", **row, **made}
+    given = {name: value for name, value in about.items() if value not in ("", None)}
+    run = store.entry(given["run_id"], RUN) if "run_id" in given else None
+    counts: dict[str, Any] = {}
+    if not given.keys().isdisjoint(COUNTS):
+        counts = {"counted_by": "user"}
+    elif run is not None and (of_run := {name: run.row[name] for name in COUNTS if run.row.get(name) is not None}):
+        counts = {**of_run, "counted_by": "run"}
+    return {
+        "source": path.name,
+        "origin": "imported",
+        **counts,
+        **given,
+        **({} if run is None else {"run_id": run.id}),  # whole: the beginning of an id may be given
+        "trace_id": new_trace_id(given.get("label") or path.name),
+        "created_at": datetime.now(UTC).isoformat(),
+    }
 
 
 def no_work(summariser: Summary) -> list[str]:

@@ -143,11 +143,14 @@ class Summary:
 
     def __init__(self, db: duckdb.DuckDBPyConnection, trace_id: str, families: Families) -> None:
         self.db, self.trace_id = db, trace_id
-        self.operations: list[dict[str, Any]] = db.sql("FROM ops ORDER BY kind").to_arrow_table().to_pylist()
-        self.sides = {families.side(op["category"]) for op in self.operations}
-        for op in self.operations:
+        operations: list[dict[str, Any]] = db.sql("FROM ops ORDER BY kind").to_arrow_table().to_pylist()
+        self.sides = {families.side(op["category"]) for op in operations}
+        self.operations: list[dict[str, Any]] = []
+        for op in operations:
             side, family = families.of(op["category"], op["name"], has_device="device" in self.sides)
-            op |= {"side": side, "place": SIDES.index(side), "family": family, "short_name": short_name(op["name"])}
+            short = short_name(op["name"])
+            place = SIDES.index(side)
+            self.operations.append({**op, "side": side, "place": place, "family": family, "short_name": short})
         db.register("named", pa.Table.from_pylist(self.operations))
         db.execute("CREATE OR REPLACE TABLE ops AS FROM named")
         db.execute(TIMED)
@@ -166,15 +169,23 @@ class Summary:
         ]
         work = {"work": "device" if "device" in self.sides else "host"}
         (figures,) = self.db.sql(FIGURES, params=work).to_arrow_table().to_pylist()
-        figures["span_us"] = (self.last - self.zero) / 1000
+        of_device: dict[str, Any] = {}
         if "device" in self.sides:
             self.db.execute(DEVICES)
             tables.append(self._table(TRACE_GAPS, GAPS, zero=self.zero, most=MOST_GAPS))
-            ns = dict(self.db.sql(COVERED).fetchall())
-            figures |= {f"{name}_us": ns.get(name, 0) / 1000 for name in ("busy", "idle", "overlap")}
-            both = ns.get("copy", 0) + ns.get("compute", 0) - ns.get("busy", 0)
-            figures |= {"copy_overlap_us": both / 1000, "gaps": ns["gaps"]}
-        return figures, {table.name: rows for table, rows in tables if rows.num_rows}
+            of_device = self._covered()
+        columns = {**figures, "span_us": (self.last - self.zero) / 1000, **of_device}
+        return columns, {table.name: rows for table, rows in tables if rows.num_rows}
+
+    def _covered(self) -> dict[str, Any]:
+        """How long the device worked and waited; a copy while it computes is in both."""
+        ns = dict(self.db.sql(COVERED).fetchall())
+        both = ns.get("copy", 0) + ns.get("compute", 0) - ns.get("busy", 0)
+        return {
+            **{f"{name}_us": ns.get(name, 0) / 1000 for name in ("busy", "idle", "overlap")},
+            "copy_overlap_us": both / 1000,
+            "gaps": ns["gaps"],
+        }
 
     def events(self) -> Iterator[pa.Table]:
         """Every event, a million at a time."""

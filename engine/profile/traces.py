@@ -166,16 +166,25 @@ def split_us(control: Totals, test: Totals, per: tuple[float, float] = (1.0, 1.0
 
 def pair_row(control: Totals, test: Totals, per: Mapping[str, tuple[float | None, float | None]]) -> dict[str, Any]:
     """Columns of both, each with its ratio, of times in words too. ``per`` has more: {"us_a_token": (256, 339)}."""
-    pairs = {"calls": (control.calls, test.calls), "total_us": (control.us, test.us)}
-    columns: dict[str, Any] = {**pairs, "mean_us": (control.mean_us, test.mean_us)}
-    columns |= {name: (quotient(control.us, first), quotient(test.us, second)) for name, (first, second) in per.items()}
-    row: dict[str, Any] = {}
-    for name, (first, second) in columns.items():
-        row |= {f"{name}_control": first, f"{name}_test": second, f"{name}_ratio": quotient(second, first)}
-        if name != "calls":
-            row[f"{name}_speed"] = speed(quotient(second, first))
+    pairs = {
+        "calls": (control.calls, test.calls),
+        "total_us": (control.us, test.us),
+        "mean_us": (control.mean_us, test.mean_us),
+        **{name: (quotient(control.us, first), quotient(test.us, second)) for name, (first, second) in per.items()},
+    }
     by_calls, by_mean = split_us(control, test)
-    return row | {"difference_us": test.us - control.us, "by_calls_us": by_calls, "by_mean_us": by_mean}
+    return {
+        **{key: value for name, pair in pairs.items() for key, value in _pair_columns(name, *pair).items()},
+        "difference_us": test.us - control.us,
+        "by_calls_us": by_calls,
+        "by_mean_us": by_mean,
+    }
+
+
+def _pair_columns(name: str, control: float | None, test: float | None) -> dict[str, Any]:
+    ratio = quotient(test, control)
+    columns = {f"{name}_control": control, f"{name}_test": test, f"{name}_ratio": ratio}
+    return columns if name == "calls" else {**columns, f"{name}_speed": speed(ratio)}
 
 
 def fold_small(rows: Sequence[Row], figure: str, name: str, is_unfolded: bool) -> list[Row]:

@@ -356,13 +356,13 @@ def draws_of(
     means = statistics.paired_means(both, both)[0].reshape(statistics.RESAMPLES, len(sums), len(QUOTIENTS))
     drawn = {}
     for column, lp in enumerate(sums):
-        drawn[lp] = dict(zip(QUOTIENTS, means[:, column].T, strict=True))
         walls = walls_of(runs[lp])
-        if len(walls) == 1:
-            continue
-        again = np.random.default_rng(column + 1).integers(0, len(walls), (statistics.RESAMPLES, len(walls)))
-        clock = walls[again].mean(axis=1) / walls.mean()
-        drawn[lp] |= {name: drawn[lp][name] * clock for name, (part, _) in QUOTIENTS.items() if part == "seconds"}
+        clock = np.ones(1)  # of one run; of several [resamples], how their wall times vary
+        if len(walls) > 1:
+            again = np.random.default_rng(column + 1).integers(0, len(walls), (statistics.RESAMPLES, len(walls)))
+            clock = walls[again].mean(axis=1) / walls.mean()
+        quotients = zip(QUOTIENTS.items(), means[:, column].T, strict=True)
+        drawn[lp] = {name: draws * (clock if part == "seconds" else 1.0) for (name, (part, _)), draws in quotients}
     return drawn
 
 

@@ -202,17 +202,24 @@ def cov_r_of(result: Evaluation) -> dict[str, float]:
 
 def run_row(result: Evaluation, cov_r: Mapping[str, float], control: Mapping[str, float] | None) -> dict[str, Any]:
     """A run's figures. ``control`` is the first run's COV-R by SMILES, None for that run itself."""
-    row: dict[str, Any] = {"missing_rule": "skip", **figures_row(result.figures)}
-    if (mean := interval_of(list(cov_r.values()))) is not None:
-        row |= {"low": mean.low, "high": mean.high}
-    both = [smiles for smiles in cov_r if smiles in (control or {})]
-    if control and (gap := interval_of([cov_r[smiles] - control[smiles] for smiles in both])) is not None:
-        row |= {"difference": gap.value, "difference_low": gap.low, "difference_high": gap.high}
-    row |= {"samples": result.run.samples, "conformers": result.conformers, "asked": result.asked}
-    row |= {"references": result.references, "without_references": result.without_references}
+    control = control or {}
+    mean = interval_of(list(cov_r.values()))
+    gap = interval_of([cov_r[smiles] - control[smiles] for smiles in cov_r if smiles in control])
     fallbacks = result.fallbacks()
-    row |= {"incomplete": fallbacks["symmetry_budget"], "without_rmsd": fallbacks["without_rmsd"]}
-    return row | {"by_index": fallbacks["atom_indices"]}
+    return {
+        "missing_rule": "skip",
+        **figures_row(result.figures),
+        **({} if mean is None else {"low": mean.low, "high": mean.high}),
+        **({} if gap is None else {"difference": gap.value, "difference_low": gap.low, "difference_high": gap.high}),
+        "samples": result.run.samples,
+        "conformers": result.conformers,
+        "asked": result.asked,
+        "references": result.references,
+        "without_references": result.without_references,
+        "incomplete": fallbacks["symmetry_budget"],
+        "without_rmsd": fallbacks["without_rmsd"],
+        "by_index": fallbacks["atom_indices"],
+    }
 
 
 def curve_rows(head: dict[str, Any], figures: SetFigures, side: int) -> list[dict[str, Any]]:

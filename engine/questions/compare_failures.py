@@ -8,7 +8,9 @@ failure by itself; judged, it leaves no conformer. It cannot say why a model wen
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from engine.chem.verdict import check_words
 from engine.comparing.measures import has_samples, run_names
@@ -59,24 +61,33 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         reason = row["reason"]
         if reason.startswith(MOLECULE):
             reason = MOLECULE + check_words(reason.removeprefix(MOLECULE))
-        head = {"run": row["run_id"], "name": names[row["run_id"]], "reason": reason, "samples": row["samples"]}
-        rows.append(head | {"of": row["of"], "share": row["samples"] / row["of"]})
-    shown = list(dict.fromkeys(row["reason"] for row in rows if row["reason"] not in (FAILED, UNNAMED)))[:MOST_REASONS]
-    cells: dict[tuple[str, str], dict[str, object]] = {}  # the chart's: the commonest reasons, others as one
-    for row in sorted(rows, key=lambda row: ids.index(row["run"])):
-        reason = row["reason"] if row["reason"] in (*shown, FAILED, UNNAMED) else OTHERS
-        cell = cells.setdefault((reason, row["run"]), {**row, "reason": reason, "samples": 0})
-        cell["samples"] += row["samples"]
-        cell["share"] = cell["samples"] / row["of"]
-    order = [FAILED, *shown, OTHERS, UNNAMED]
-    drawn = sorted(cells.values(), key=lambda cell: order.index(str(cell["reason"])))
+        rows.append(_row(row["run_id"], names, reason, row["samples"], row["of"]))
     columns = ["run", "name", "reason", "samples", "of", "share"]
     damaged = [{"name": names[run_id]} for run_id in ids if run_id not in {row["run"] for row in rows}]
     return {
         "main": rows_table(rows, columns),
-        "shown": rows_table(drawn if shown else [], columns),
+        "shown": rows_table(cells_of(rows, ids, names), columns),
         "damaged": rows_table(damaged, ["name"]),
     }
+
+
+def cells_of(rows: Sequence[dict[str, Any]], ids: Sequence[str], names: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Of the chart: the commonest reasons, all others as one; none where no reason is named."""
+    shown = list(dict.fromkeys(row["reason"] for row in rows if row["reason"] not in (FAILED, UNNAMED)))[:MOST_REASONS]
+    if not shown:
+        return []
+    reasons = (FAILED, *shown, OTHERS, UNNAMED)
+    of = {row["run"]: row["of"] for row in rows}
+    counts: Counter[tuple[str, str]] = Counter()
+    for row in rows:
+        counts[row["reason"] if row["reason"] in reasons else OTHERS, row["run"]] += row["samples"]
+    cells = [(reason, run_id) for reason in reasons for run_id in ids if (reason, run_id) in counts]
+    return [_row(run_id, names, reason, counts[reason, run_id], of[run_id]) for reason, run_id in cells]
+
+
+def _row(run_id: str, names: Mapping[str, str], reason: str, samples: int, of: int) -> dict[str, Any]:
+    share = samples / of
+    return {"run": run_id, "name": names[run_id], "reason": reason, "samples": samples, "of": of, "share": share}
 
 
 def answer(tables: Tables, options: Options) -> str:

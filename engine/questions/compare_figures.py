@@ -120,13 +120,23 @@ def figure_rows(store: Store, entries: Sequence[Entry], names: Mapping[str, str]
         more = of_samples(store, entry)
         paired = compare_entries(store, control, entry) if entry is not control else None
         for measure in MEASURES:
-            row: dict[str, Any] = {"run": entry.id, "name": names[entry.id], "measure": measure.name}
-            row |= {"figure": measure.words, "unit": measure.unit, **figure_row(entry, measure, more)}
+            found = figure_row(entry, measure, more)
+            beside_control: dict[str, Any] = {}
             if paired is None:
-                of_control[measure.name] = row["value"]
+                of_control[measure.name] = found["value"]
             else:
-                row |= against(measure, control, entry, of_control[measure.name], row["value"], paired)
-            rows.append(row)
+                beside_control = against(measure, control, entry, of_control[measure.name], found["value"], paired)
+            rows.append(
+                {
+                    "run": entry.id,
+                    "name": names[entry.id],
+                    "measure": measure.name,
+                    "figure": measure.words,
+                    "unit": measure.unit,
+                    **found,
+                    **beside_control,
+                }
+            )
     known = {row["measure"] for row in rows if row["value"] is not None}
     return [row for row in rows if row["measure"] in known]
 

@@ -118,12 +118,13 @@ def _first_marks(store: Store, entries: Sequence[Entry]) -> list[tuple[Entry, li
 def _with_chances(store: Store, entry: Entry, marks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     steps = store.table(CHANCE, {"run": entry.id}, of=[entry.id]).to_pylist() if STEPS.name in entry.parts else []
     known = {(step["sample_id"], step["pos"]): step for step in steps}
+    rows = []
     for mark in marks:
         is_token = mark["tokens_by"] == "written" and not mark["is_before"]
         step = known.get((mark["sample_id"], mark["pos"]), {}) if is_token else {}
         ln_q = step.get("ln_q")
-        mark |= {"p_raw": step.get("p_raw"), "q": None if ln_q is None else math.exp(ln_q)}
-    return marks
+        rows.append({**mark, "p_raw": step.get("p_raw"), "q": None if ln_q is None else math.exp(ln_q)})
+    return rows
 
 
 def _group(mark: dict[str, Any], by: str) -> str:

@@ -88,17 +88,21 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
 
 def summary_of(masks: Sequence[Row], batch: int) -> Row:
     """Of a run's molecules; counts of positions only where the LP says how many there are."""
-    summary: Row = {"is_open": any(row["positions"] == "open" for row in masks)}
-    summary |= dict.fromkeys(("dense_gb", "masked", "free_positions"))
-    if masks:
-        summary["legal_least"] = min(row["legal_least"] for row in masks)
-        summary["legal_most"] = max(row["legal_most"] for row in masks)
-    if masks and not summary["is_open"]:
-        summary["dense_gb"] = batch * max(row["dense_entries"] for row in masks) / 1e9  # a byte per boolean
-        for column in ("masked", "free_positions"):
-            values = [row[column] for row in masks if row[column] is not None]
-            summary[column] = statistics.median(values) if values else None
-    return summary
+    is_open = any(row["positions"] == "open" for row in masks)
+    known = [] if is_open else masks
+
+    def median(column: str) -> float | None:
+        values = [row[column] for row in known if row[column] is not None]
+        return statistics.median(values) if values else None
+
+    return {
+        "is_open": is_open,
+        "dense_gb": batch * max(row["dense_entries"] for row in known) / 1e9 if known else None,  # a byte per boolean
+        "masked": median("masked"),
+        "free_positions": median("free_positions"),
+        "legal_least": min((row["legal_least"] for row in masks), default=None),
+        "legal_most": max((row["legal_most"] for row in masks), default=None),
+    }
 
 
 def answer(tables: Tables, options: Options) -> str:

@@ -8,6 +8,7 @@ mean that its molecule is difficult.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -75,7 +76,6 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     known = np.isfinite(left) & np.isfinite(right)
     order = np.argsort(-np.abs(right[known] - left[known]), kind="stable")
     mine, theirs = first_rows[known][order], second_rows[known][order]
-    spots: dict[tuple[float, float], dict[str, Any]] = {}
     rows: list[dict[str, Any]] = []
     for smiles, a, b, x, y in zip(
         first.smiles.take(mine).to_pylist(),
@@ -87,14 +87,13 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     ):
         samples = {"control_sample": f"run={control.id}&sample={a}", "test_sample": f"run={test.id}&sample={b}"}
         rows.append({"smiles": smiles, "control": x, "test": y, "pair": f"{a}-{b}", **samples})
-        spot = spots.setdefault((x, y), {**rows[-1], "count": 0})
-        spot["count"] += 1
-        spot["size"] = min(8 + 3 * math.log2(spot["count"]), 26)
+
     picked = next((row for row in rows if row["pair"] == options["pair"]), None)
     point = None if picked is None else (picked["control"], picked["test"])
     shown = [row for row in rows if point in (None, (row["control"], row["test"]))]
     paired = compare_entries(store, control, test)
     compared = paired.measure(name)
+    as_words = points if measure.unit == "%" else signed
     ratio = None if compared.ratio is None else compared.ratio.value
     overall = {
         "known": known_of(first, first_rows, second, second_rows),
@@ -112,14 +111,20 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         "reason": compared.reason,
         "mark": mark_of(measure, ratio, compared),
         "about": [*pool_notes([control, test], names), *answer_notes([control, test], names)],
+        **({} if compared.difference is None else {"difference": with_interval(compared.difference, as_words)}),
     }
-    if compared.difference is not None:
-        overall["difference"] = with_interval(compared.difference, points if measure.unit == "%" else signed)
     return {
         "main": rows_table(shown, ["smiles", "control", "test"]),
-        "points": rows_table(list(spots.values())),
+        "points": rows_table(spots_of(rows)),
         "overall": rows_table([overall]),
     }
+
+
+def spots_of(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The points of the chart: pairs with the same two figures are one, which the first of them stands for."""
+    counts = Counter((row["control"], row["test"]) for row in rows)
+    first_at = {(row["control"], row["test"]): row for row in reversed(rows)}
+    return [{**first_at[at], "count": count, "size": min(8 + 3 * math.log2(count), 26)} for at, count in counts.items()]
 
 
 def known_of(first: RunSamples, first_rows: Rows, second: RunSamples, second_rows: Rows) -> list[str]:

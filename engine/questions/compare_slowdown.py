@@ -80,19 +80,34 @@ def unknown_of(entry: Entry, factors: Sequence[Factor]) -> list[str]:
 
 def factor_rows(control: Entry, test: Entry, title: str, factors: Sequence[Factor]) -> Iterator[dict[str, Any]]:
     """The whole, and each factor beginning where the one before it ended."""
-    whole, start = 1.0, 1.0
+    whole = 1.0
+    start = 1.0
     for name, part, over in factors:
-        first, other = control.row[part] / control.row[over], test.row[part] / test.row[over]
-        ratio, is_whole = other / first, name == WHOLE[0]
-        whole = ratio if is_whole else whole
-        end = ratio if is_whole else start * ratio
-        row = {"run": test.id, "name": title, "factor": name, "control": first, "test": other}
-        row |= {"ratio": ratio, "start": start, "end": end, "pace": speed(ratio)}
-        row |= {"speed": 1 / ratio, "speed_start": 1 / start, "speed_end": 1 / end}
-        row["bar"] = title if is_whole else f"{title}: {name}"
-        row["share"] = math.log(ratio) / math.log(whole) if abs(math.log(whole)) > 1e-12 else None
-        start = start if is_whole else end
-        yield row
+        first = control.row[part] / control.row[over]
+        other = test.row[part] / test.row[over]
+        ratio = other / first
+        is_whole = name == WHOLE[0]
+        if is_whole:
+            whole = ratio
+        end = start * ratio
+        yield {
+            "run": test.id,
+            "name": title,
+            "factor": name,
+            "control": first,
+            "test": other,
+            "ratio": ratio,
+            "start": start,
+            "end": end,
+            "pace": speed(ratio),
+            "speed": 1 / ratio,
+            "speed_start": 1 / start,
+            "speed_end": 1 / end,
+            "bar": title if is_whole else f"{title}: {name}",
+            "share": math.log(ratio) / math.log(whole) if abs(math.log(whole)) > 1e-12 else None,
+        }
+        if not is_whole:  # the first factor begins where the whole began
+            start = end
 
 
 def thrown_notes(entries: Sequence[Entry], names: Mapping[str, str]) -> Iterator[str]:

@@ -94,11 +94,17 @@ def point_of(entry: Entry, name: str, measure: str, *, is_other: bool) -> Row:
 
 def verdict_of(store: Store, control: Entry, test: Entry, name: str) -> Row:
     paired = compare_entries(store, control, test)
-    row: Row = {"run": test.id, "name": name}
-    for measure in COMPARED:
-        compared = against(BY_NAME[measure], control, test, figure(control, measure), figure(test, measure), paired)
-        row |= {f"{measure}_{key}": compared.get(key) for key in ("ratio", "mark", "reason")}
-    return row
+    compared = {
+        measure: against(BY_NAME[measure], control, test, figure(control, measure), figure(test, measure), paired)
+        for measure in COMPARED
+    }
+    return {
+        "run": test.id,
+        "name": name,
+        **{
+            f"{measure}_{key}": row.get(key) for measure, row in compared.items() for key in ("ratio", "mark", "reason")
+        },
+    }
 
 
 def answer(tables: Tables, options: Options) -> str:

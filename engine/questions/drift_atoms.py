@@ -59,8 +59,12 @@ def atom_tables(
     """``steps`` and ``estimates`` are the sample's own, or those by another model."""
     rows = rows_of_sample(seen, steps, estimates)
     rows = worst_first(rows) if order == WORST else rows
-    facts = {"run": seen.run.name, "sample": seen.sample["sample_id"], "smiles": seen.sample["smiles"]}
-    facts |= {"verdict": sample_words(seen.sample, seen.blocks)}
+    facts = {
+        "run": seen.run.name,
+        "sample": seen.sample["sample_id"],
+        "smiles": seen.sample["smiles"],
+        "verdict": sample_words(seen.sample, seen.blocks),
+    }
     about = [*caption(seen, steps_by if steps else "", estimates_by if estimates else "")]
     return {
         "main": rows_table(list(map(asdict, rows)), [*COLUMNS]),

@@ -154,11 +154,10 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         **steps.figures(np.ones(table.num_rows, bool)),
         **interval_row("surprise_trend", steps.trend("surprise", steps.forced)),
         **interval_row("removed_trend", steps.trend("removed", ~steps.forced)),
+        **rmsd_columns(with_rmsd, "surprise"),
+        **rmsd_columns(with_rmsd, "removed"),
     }
-    for name in ("surprise", "removed"):
-        correlation = against_rmsd([row for row in with_rmsd if row[name] is not None], name)
-        overall.update(interval_row(f"rmsd_{name}", None if correlation is None else correlation.plain))
-        overall.update(interval_row(f"rmsd_{name}_adjusted", None if correlation is None else correlation.adjusted))
+
     tenths = [{"along": tenth / 10 + 0.05, **steps.figures(steps.of["tenth"] == tenth)} for tenth in range(10)]
     return {
         "main": rows_table(steps.by_place(), ["kind", "where"]),
@@ -174,6 +173,15 @@ def against_rmsd(rows: Sequence[dict[str, Any]], name: str) -> Correlation | Non
     sizes = [row["heavy_atoms"] for row in rows]
     x, y = (np.array([row[column] for row in rows], dtype=float) for column in (name, "rmsd_ang"))
     return rank_correlation(x, y, None if None in sizes else np.array(sizes, dtype=float))
+
+
+def rmsd_columns(rows: Sequence[dict[str, Any]], name: str) -> dict[str, float | None]:
+    """How a figure of samples goes with their RMSD, as it is and adjusted for heavy atoms."""
+    found = against_rmsd([row for row in rows if row[name] is not None], name)
+    return {
+        **interval_row(f"rmsd_{name}", None if found is None else found.plain),
+        **interval_row(f"rmsd_{name}_adjusted", None if found is None else found.adjusted),
+    }
 
 
 def interval_row(name: str, interval: Interval | None) -> dict[str, float | None]:
@@ -235,10 +243,10 @@ def _notes(row: Mapping[str, Any]) -> Iterator[str]:
 
 def _rmsd_notes(row: Mapping[str, Any]) -> Iterator[str]:
     removed = interval_of(row, "removed")
-    names = {"surprise": "how unlikely forced tokens were"}
+    names = [("surprise", "how unlikely forced tokens were")]
     if removed is not None and removed.value >= NOTHING:
-        names["removed"] = "the mass removed"
-    for name, words in names.items():
+        names.append(("removed", "the mass removed"))
+    for name, words in names:
         plain, adjusted = interval_of(row, f"rmsd_{name}"), interval_of(row, f"rmsd_{name}_adjusted")
         if plain is not None:
             verdict = "a correlation, not a cause"

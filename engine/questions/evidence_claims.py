@@ -66,12 +66,16 @@ def judged() -> list[tuple[Claim, Verdict]]:
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     chosen = []
     for claim, verdict in judged():
-        row = with_speed(document(claim, verdict))
-        row |= {"also": "; ".join(claim.also), "statement": one_line(claim.statement), "measured": figure_here(verdict)}
         sql = urlencode({"sql": verdict.query.partition(" -- ")[0], "view": "SQL"})
-        row["sql"] = sql if verdict.source == "store" and len(sql) <= MOST_LINK else None
         text = claim.check.get("text") if claim.check["by"] == "tokens" else None
-        row["text"] = f"text={quote(text, safe='<>,.[]')}" if text else None
+        row = {
+            **with_speed(document(claim, verdict)),
+            "also": "; ".join(claim.also),
+            "statement": one_line(claim.statement),
+            "measured": figure_here(verdict),
+            "sql": sql if verdict.source == "store" and len(sql) <= MOST_LINK else None,
+            "text": f"text={quote(text, safe='<>,.[]')}" if text else None,
+        }
         if is_chosen(claim, verdict, row, options):
             chosen.append({name: row[name] for name in ORDER})
     return {"main": rows_table(chosen, ORDER)}

@@ -89,14 +89,22 @@ def curves_of(document: Row) -> Iterator[Row]:
 def changes_of(document: Row) -> Iterator[Row]:
     """What each step does to the coverage, where it was measured: first the fall, then other comparisons."""
     deltas = [(step["step"], step["cov_r"], True) for step in document["fall"] or ()]
-    others = {"SMILES in another atom order, the exact LP": document["reordered"]}
-    others |= {f"{lane}, against no LP": delta for lane, delta in (document.get("beside_none") or {}).items()}
-    others["[OH] and [NH2], against plain descriptors, under v4.3"] = document.get("descriptors")
+    others = {
+        "SMILES in another atom order, the exact LP": document["reordered"],
+        **{f"{lane}, against no LP": delta for lane, delta in (document.get("beside_none") or {}).items()},
+        "[OH] and [NH2], against plain descriptors, under v4.3": document.get("descriptors"),
+    }
     deltas += [(words, (delta or {}).get("cov_r"), False) for words, delta in others.items()]
     for step, delta, is_fall in deltas:
         if delta:
-            row = {"model": document["model"], "step": step, "change": delta["value"]}
-            yield row | {"low": delta["low"], "high": delta["high"], "is_fall": is_fall}
+            yield {
+                "model": document["model"],
+                "step": step,
+                "change": delta["value"],
+                "low": delta["low"],
+                "high": delta["high"],
+                "is_fall": is_fall,
+            }
 
 
 def lane_row(lane: Row) -> Row:

@@ -88,14 +88,21 @@ class Split:
         ]
 
     def figures(self) -> dict[str, Any]:
-        drifts, made = [block.drift for block in self.needs], self.template
+        drifts = [block.drift for block in self.needs]
         known = [drift for drift in drifts if drift is not None]
-        row: dict[str, Any] = {"name": self.by.title, "blocks": len(drifts), "cut": sum(drift < 0 for drift in known)}
-        row |= {"junk_prone": sum(drift > 0 for drift in known), "drifts": ", ".join(map(drift_words, drifts[:6]))}
-        row["drifts"] += " …" if len(drifts) > 6 else ""
-        if made is not None:
-            row |= {"tokens": made.tokens, "free": made.free, "copy": made.copy, "forced": made.copy / made.tokens}
-        return row
+        more = " …" if len(drifts) > 6 else ""
+        made = self.template
+        return {
+            "name": self.by.title,
+            "blocks": len(drifts),
+            "cut": sum(drift < 0 for drift in known),
+            "junk_prone": sum(drift > 0 for drift in known),
+            "drifts": ", ".join(map(drift_words, drifts[:6])) + more,
+            "tokens": made and made.tokens,
+            "free": made and made.free,
+            "copy": made and made.copy,
+            "forced": made and made.copy / made.tokens,
+        }
 
 
 def tables(store: Store, texts: Sequence[str], options: Options) -> Tables:
@@ -116,12 +123,19 @@ def text_tables(
         template = None if molecule is None else build_template(skeleton_of(molecule), by, placeholder)
         read = read_text(written, by, form)
         splits.append(Split(by, read, block_needs(read, by, used, form), template))
-    count, is_other = count_junk(splits[0].read.readings), bins is None and kind in OTHER_WORDS
-    facts: dict[str, Any] = {"kind": kind, "words": KIND_WORDS[kind], "placeholder": used, "written": written}
-    facts |= {"is_judged": count.blocks > 0 and not is_other, "blocks": count.blocks, "letters": count.letters}
-    facts |= {"not_triples": count.not_triples, "nonnumeric": count.nonnumeric}
-    if bins is not None:
-        facts["words"] = f"Read as text of {bins.words}"
+    count = count_junk(splits[0].read.readings)
+    is_other = bins is None and kind in OTHER_WORDS
+    facts: dict[str, Any] = {
+        "kind": kind,
+        "words": KIND_WORDS[kind] if bins is None else f"Read as text of {bins.words}",
+        "placeholder": used,
+        "written": written,
+        "is_judged": count.blocks > 0 and not is_other,
+        "blocks": count.blocks,
+        "letters": count.letters,
+        "not_triples": count.not_triples,
+        "nonnumeric": count.nonnumeric,
+    }
     blocks = _blocks(splits) if facts["is_judged"] else []
     return {
         "main": rows_table(blocks, ["block", "atom", "text", "kinds", "junk"]),
@@ -174,14 +188,23 @@ def beyond_template(tokens: Sequence[ReadToken], needs: Sequence[Block]) -> set[
 def _blocks(splits: Sequence[Split]) -> list[dict[str, object]]:
     read, rows = splits[0].read, []
     for index, (block, reading) in enumerate(zip(read.blocks, read.readings, strict=True)):
-        row: dict[str, object] = {"block": index, "atom": block.descriptor, "text": block.content}
-        row |= {"kinds": ", ".join(kind.replace("_", " ") for kind in reading.kinds), "junk": reading.junk_text or ""}
-        for split in splits:
-            need = split.needs[index]
-            tokens = "" if need.needed is None else f" · {need.needed} of {need.template_free}"
-            row[f"{split.by.title}: drift"] = drift_words(need.drift) + tokens
-        rows.append(row)
+        rows.append(
+            {
+                "block": index,
+                "atom": block.descriptor,
+                "text": block.content,
+                "kinds": ", ".join(kind.replace("_", " ") for kind in reading.kinds),
+                "junk": reading.junk_text or "",
+                **{f"{split.by.title}: drift": need_words(split.needs[index]) for split in splits},
+            }
+        )
     return rows
+
+
+def need_words(need: Block) -> str:
+    """A block's drift, and how many tokens it needs of those that the template has: "-1 · 9 of 8"."""
+    tokens = "" if need.needed is None else f" · {need.needed} of {need.template_free}"
+    return drift_words(need.drift) + tokens
 
 
 def drift_words(drift: int | None) -> str:

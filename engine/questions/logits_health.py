@@ -145,8 +145,14 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     if token is None or not text["first_token"] <= token <= text["last_token"]:  # the window of the first damage
         token = text["first_token"] if text["first_damaged"] is None else text["first_damaged"]
     token -= (token - text["first_token"]) % tokens
-    window = {"checkpoint": text["checkpoint"], "positions": int(options["positions"])}
-    window |= {"position": options["position"], "token": token, "tokens": tokens, "sequence": text["sequence"]}
+    window = {
+        "checkpoint": text["checkpoint"],
+        "positions": int(options["positions"]),
+        "position": options["position"],
+        "token": token,
+        "tokens": tokens,
+        "sequence": text["sequence"],
+    }
     cells = value_rows(damage_query(store, log, VALUES + WINDOW, **window).to_pylist())
     filters = {"flags": list(options["flags"]), "at": list(options["at"]), "meant": options["meant"]}
     shares = [row | {"share": row["damaged"] / row["seen"]} for row in report["positions"]]

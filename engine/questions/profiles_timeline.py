@@ -167,13 +167,14 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     axis = {"side": side, "drawn": drawn, "rest": REST, "length": length_us}
     for entry in entries:
         name = {"name": names[entry.id]}
-        fact = name | {column: entry.row.get(column) for column in ("form", "busy_us", "idle_us")}
+        of_window: Row = {}
         if entry.id in windows:
-            shares, of_window, more = entry_rows(store, entry, windows[entry.id], axis, words)
+            shares, in_window, figures = entry_rows(store, entry, windows[entry.id], axis, words)
             rows += [name | row for row in shares]
-            spans += [name | span for span in of_window]
-            fact |= more | {"is_whole": not options["tl_from"] and not options["tl_to"]}
-        facts.append(fact)
+            spans += [name | span for span in in_window]
+            of_window = {**figures, "is_whole": not options["tl_from"] and not options["tl_to"]}
+        of_trace = {column: entry.row.get(column) for column in ("form", "busy_us", "idle_us")}
+        facts.append({**name, **of_trace, **of_window})
     # What takes most comes first, in both traces.
     rank, order = [*drawn, REST].index, [*names.values()].index
     rows.sort(key=lambda row: (rank(row["family"]), order(row["name"]), row["start_ms"]))

@@ -94,11 +94,11 @@ class Table:
         """A sheet's row in the columns' own types, without what is null and what is no column; ValueError or
         OverflowError where a value does not fit."""
         fields = msgspec.structs.asdict(msgspec.convert(values, self._sheet_row))
-        row = {name: value for name, value in fields.items() if value is not None}
-        if "created_at" in row:
-            moment = datetime.fromisoformat(row["created_at"])
-            row["created_at"] = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
-        return row
+        return {
+            name: _moment(value) if name == "created_at" else value
+            for name, value in fields.items()
+            if value is not None
+        }
 
     def rows(self, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
         """An Arrow table of row objects; a key that is no column is an error. A missing value is null, as is a figure
@@ -112,6 +112,12 @@ class Table:
                 values = [None if value is None or not math.isfinite(value) else value for value in values]
             columns.append(pa.array(values, column.type))
         return pa.Table.from_arrays(columns, schema=self.schema)
+
+
+def _moment(iso: str) -> datetime:
+    """In UTC, which is meant too where no zone is named."""
+    moment = datetime.fromisoformat(iso)
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
 
 
 @dataclass(frozen=True, slots=True)

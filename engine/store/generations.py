@@ -82,9 +82,6 @@ def import_pool(
             raise FileError(f"{problem}. The first: {pool.left_out[0]}", "Write the file again")
         columns: Row = run_columns(totals(staging.groups()))
         columns.pop("usable", None)  # without texts
-        if settings is not None:
-            columns["judged_with"] = judged_with(settings.geometry)
-        each = {"samples": pool.each.total(), "molecules": len(pool.each), "generations": max(pool.each.values())}
         notes = [note, *pool.notes()]
         if any(stats):
             notes.append(f"Its stats, of samples that are not in it too: {'; '.join(filter(None, stats))}.")
@@ -93,7 +90,16 @@ def import_pool(
             left_out = f"{len(pool.left_out):,} of {of:,} molecules cannot be read. The first: {pool.left_out[0]}"
             notes.append(f"{left_out}.")
             warn(f"{shown(name)}: {left_out}")
-        return staging.publish({**columns, **each, "notes": " ".join(notes)})
+        return staging.publish(
+            {
+                **columns,
+                "judged_with": None if settings is None else judged_with(settings.geometry),
+                "samples": pool.each.total(),
+                "molecules": len(pool.each),
+                "generations": max(pool.each.values()),
+                "notes": " ".join(notes),
+            }
+        )
 
 
 def _content_of(paths: Sequence[Path]) -> str:
@@ -149,16 +155,19 @@ class _PoolRows:
 
 
 def _sample_row(conformer: PoolConformer, *, is_judged: bool) -> Row:
-    row = dict(_prompt_columns(conformer.asked))
-    verdict = conformer.verdict
+    asked = _prompt_columns(conformer.asked)
     if conformer.problem:
-        row |= {"parsed": False, "parse_error": conformer.problem}
         failed = FailedCheck(LOADED, (), f"nothing to judge: {conformer.problem}")
         verdict = MoleculeVerdict(0, 0, None, None, (failed,)) if is_judged else None
-    else:
-        row |= {"parsed": True, "same_graph": conformer.same_graph, "generated_smiles": conformer.smiles}
-        row["has_real_coordinates"] = True
-    return row | verdict_row(None, verdict)
+        return {**asked, "parsed": False, "parse_error": conformer.problem, **verdict_row(None, verdict)}
+    return {
+        **asked,
+        "parsed": True,
+        "same_graph": conformer.same_graph,
+        "generated_smiles": conformer.smiles,
+        "has_real_coordinates": True,
+        **verdict_row(None, conformer.verdict),
+    }
 
 
 @lru_cache(4_096)
@@ -186,7 +195,7 @@ def conformer_texts(
     parameters: Row = {"run": entry.id}
     if sample_ids is not None:
         sql += " AND sample_id IN (SELECT unnest($ids))"
-        parameters |= {"ids": list(sample_ids)}
+        parameters = {"run": entry.id, "ids": list(sample_ids)}
     texts = {}
     for row in store.table(sql, parameters, of=[entry.id]).to_pylist():
         with suppress(DriftscopeError):

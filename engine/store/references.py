@@ -113,8 +113,13 @@ def write_references(
         raise StoreError(f"{shown(label)} is no label for references", "Give letters and digits, such as geom-drugs")
     if store.has(name, REFERENCES):
         raise StoreError(f"there is an entry {name} already", "Give another --label, or remove it first")
-    row = {"origin": "imported", "label": label, **about}
-    row |= {"created_at": datetime.now(UTC).isoformat(), "versions": json.dumps({"rdkit": version("rdkit")})}
+    row = {
+        "origin": "imported",
+        "label": label,
+        **about,
+        "created_at": datetime.now(UTC).isoformat(),
+        "versions": json.dumps({"rdkit": version("rdkit")}),
+    }
     with begun_anew(store.home, REFERENCES, name, row) as staging:
         seen: dict[str, tuple[int, set[bytes]]] = {}  # of each molecule: its number, its conformers' digests
         counts, first = Counter(conformers=0, repeated=0, left_out=0), ""
@@ -139,9 +144,17 @@ def write_references(
                 digest = hashlib.blake2b(xyz.tobytes(), digest_size=16).digest()
                 counts["repeated" if digest in digests else "conformers"] += 1
                 if digest not in digests:
-                    record = {"reference_set": name, "molecule": number, "conformer": len(digests), "smiles": smiles}
-                    record |= {"xyz": xyz.ravel(), "weight": conformer.weight, "source": conformer.source}
-                    rows[REFERENCE_CONFORMERS.name].append(record)
+                    rows[REFERENCE_CONFORMERS.name].append(
+                        {
+                            "reference_set": name,
+                            "molecule": number,
+                            "conformer": len(digests),
+                            "smiles": smiles,
+                            "xyz": xyz.ravel(),  # [3 x heavy atoms]
+                            "weight": conformer.weight,
+                            "source": conformer.source,
+                        }
+                    )
                     digests.add(digest)
             if sum(map(len, rows.values())) >= GROUP:
                 write()

@@ -23,7 +23,8 @@ from engine.store.schema import BLOCKS, SAMPLES, STEPS, TRIES
 from engine.text.align import AlignedToken
 from engine.text.blocks import READ_FORMAT, SOUND, has_letter, has_nonnumeric
 
-_MEANS = (("rmsd_ang", "rmsd_sum_ang", "rmsd_samples"), ("strain_kcal", "strain_sum_kcal", "strain_samples"))
+_MEANS = {"rmsd_ang": ("rmsd_samples", "rmsd_sum_ang"), "strain_kcal": ("strain_samples", "strain_sum_kcal")}
+"""By column of ``runs``: what it is the mean of."""
 SUMMED = ("decodes", "clean", "blocks", "bad_blocks", "cut_blocks", "conformers")
 MOST_MEASURED = 1e15
 """Of an RMSD or a strain, in a damaged store: above it no molecule is."""
@@ -47,8 +48,8 @@ def sample_row(check: Check, blocks: Sequence[Block], extra: Mapping[str, Any], 
 def written_row(sample: Sample, verdict: MoleculeVerdict | None = None, before: str = "", **more: Any) -> Row:
     """The row of what was written here. Its ``text`` is checked; its blocks speak of what was written. ``before``: all
     that it was asked with, where that is not the usual prompt."""
-    extra = {} if sample.raw_text == sample.text else {"raw_text": sample.raw_text}
-    extra |= {BEFORE: before} if before else {}
+    known = {"raw_text": None if sample.raw_text == sample.text else sample.raw_text, BEFORE: before or None}
+    extra = {name: text for name, text in known.items() if text is not None}
     check = sample.check
     verdicts = verdict_row(check.clean, verdict, check.clean_each)
     row = _columns(sample, SAMPLES) | _guarding_row(sample.guarding) | verdicts | more
@@ -61,7 +62,7 @@ def block_rows(sample_id: int, blocks: Iterable[Block], **unknown: None) -> list
 
 
 def _columns(record: Any, table: Table) -> Row:
-    """What a record has under the names of a table's columns."""
+    """What a record has under the names of a table's columns; of None nothing."""
     return {name: getattr(record, name) for name in table.by_name if hasattr(record, name)}
 
 
@@ -80,13 +81,15 @@ def step_rows(
     for token in aligned:
         if token.pos is None or token.token_id is None:
             continue
-        row = {"sample_id": sample_id, **_columns(token, STEPS), "role": token.role or token.text_role}
-        if token.pos < len(diagnoses):
-            diagnosis = diagnoses[token.pos]
-            row |= _columns(diagnosis, STEPS) | {"top_k": list(map(asdict, diagnosis.top_k))}
-        if shapings and (shaping := shapings.get(token.pos)):
-            row |= {name: getattr(shaping, name) for name in ("struck", "ln_share", "ln_q")}
-        yield row
+        diagnosis = diagnoses[token.pos] if token.pos < len(diagnoses) else None
+        yield {
+            "sample_id": sample_id,
+            **_columns(token, STEPS),
+            "role": token.role or token.text_role,
+            **_columns(diagnosis, STEPS),
+            "top_k": None if diagnosis is None else list(map(asdict, diagnosis.top_k)),
+            **_columns((shapings or {}).get(token.pos), STEPS),  # its ln_q, where it has one
+        }
 
 
 def tries_table(run_id: str, tries: Iterable[tuple[int, int, ThrownTry, str]]) -> pa.Table:
@@ -102,7 +105,8 @@ def tries_table(run_id: str, tries: Iterable[tuple[int, int, ThrownTry, str]]) -
 def sums_of(samples: Sequence[Row], blocks: Sequence[Row], form: NumberFormat = READ_FORMAT) -> dict[str, float]:
     """What rows add up to, by column of ``runs``, and the largest figure of those of which a run has that."""
     chars = sum(len(row["text"]) for row in samples)
-    sums: dict[str, float] = {
+    has_ids = all(row.get("token_ids") is not None for row in samples)
+    return {
         "samples": len(samples),
         "passes": _sum(samples, "passed"),
         **{name: _sum(samples, name) for name in SUMMED},
@@ -110,38 +114,37 @@ def sums_of(samples: Sequence[Row], blocks: Sequence[Row], form: NumberFormat = 
         **_block_sums(blocks, form),
         "chars_raw": chars,
         "chars_clean": chars,
+        **_sums_of_mean("rmsd_ang", [row.get("rmsd_ang") for row in samples]),
+        **{name: _sum(samples, name) for name in ("tokens", "forced_tokens") if has_ids},
+        **_guard_sums(samples),
+        **verdict_sums(samples),
     }
-    if rmsds := _measured(row.get("rmsd_ang") for row in samples):
-        sums |= {"rmsd_samples": len(rmsds), "rmsd_sum_ang": math.fsum(rmsds)}
-    if all(row.get("token_ids") is not None for row in samples):
-        sums |= {name: _sum(samples, name) for name in ("tokens", "forced_tokens")}
-    return sums | _guard_sums(samples) | verdict_sums(samples)
 
 
 def _block_sums(blocks: Sequence[Row], form: NumberFormat) -> dict[str, float]:
     damaged = (block for block in blocks if not SOUND.issuperset(block["kinds"]))  # a sound block is read as it is
     distances = (misread_ang(block["text"], (block["x"], block["y"], block["z"]), form) for block in damaged)
     misread = [ang for ang in distances if ang is not None]
-    sums: dict[str, float] = {
+    measured = _measured(misread)
+    return {
         "junk_letters": sum(has_letter(block["text"]) for block in blocks),
         "junk_nonnumeric": sum(has_nonnumeric(block["text"]) for block in blocks),
         "unverified_blocks": sum("unverified" in block["kinds"] for block in blocks),
         "misread_blocks": len(misread),
+        **({"misread_most_ang": max(measured)} if measured else {}),
     }
-    if measured := _measured(misread):
-        sums["misread_most_ang"] = max(measured)
-    return sums
 
 
 def _guard_sums(samples: Iterable[Row]) -> dict[str, float]:
     guarded = [row for row in samples if row.get("unmended") is not None]
     if not guarded:
         return {}
-    sums: dict[str, float] = {name: _sum(guarded, name) for name in ("redrawn_blocks", "thrown_tokens")}
-    sums["unmended_samples"] = sum(bool(row["unmended"]) for row in guarded)
-    if shaped := [row for row in guarded if row.get("dead_ends") is not None]:
-        sums |= {name: _sum(shaped, name) for name in ("dead_ends", "struck_tokens")}
-    return sums
+    shaped = [row for row in guarded if row.get("dead_ends") is not None]
+    return {
+        **{name: _sum(guarded, name) for name in ("redrawn_blocks", "thrown_tokens")},
+        "unmended_samples": sum(bool(row["unmended"]) for row in guarded),
+        **{name: _sum(shaped, name) for name in ("dead_ends", "struck_tokens") if shaped},
+    }
 
 
 def verdict_sums(samples: Iterable[Row]) -> dict[str, float]:
@@ -149,22 +152,28 @@ def verdict_sums(samples: Iterable[Row]) -> dict[str, float]:
     judged = [row for row in samples if row.get("stereo_sites") is not None]
     if not judged:
         return {}
-    sums: dict[str, float] = {"judged": len(judged)}
-    for name in ("stereo_right", "geometry_right"):
-        sums[name.replace("right", "judged")] = sum(row[name] is not None for row in judged)
-    for name in ("stereo_sites", "stereo_sites_right", "stereo_right", "geometry_right", "usable"):
-        sums[name] = _sum(judged, name)
-    if each := [row["usable_each"] for row in judged if row.get("usable_each") is not None]:
-        sums |= {"judged_conformers": sum(map(len, each)), "usable_conformers": sum(map(sum, each))}
-    if strains := _measured(row["strain_kcal"] for row in judged if row["geometry_right"]):
-        sums |= {"strain_samples": len(strains), "strain_sum_kcal": math.fsum(strains)}
-    return sums
+    each = [row["usable_each"] for row in judged if row.get("usable_each") is not None]
+    counts = ("stereo_sites", "stereo_sites_right", "stereo_right", "geometry_right", "usable")
+    return {
+        "judged": len(judged),
+        "stereo_judged": sum(row["stereo_right"] is not None for row in judged),
+        "geometry_judged": sum(row["geometry_right"] is not None for row in judged),
+        **{name: _sum(judged, name) for name in counts},
+        **({"judged_conformers": sum(map(len, each)), "usable_conformers": sum(map(sum, each))} if each else {}),
+        **_sums_of_mean("strain_kcal", [row["strain_kcal"] for row in judged if row["geometry_right"]]),
+    }
+
+
+def _sums_of_mean(mean: str, values: Iterable[float | None]) -> dict[str, float]:
+    """What ``mean`` is of: how many values, and their sum; nothing where none is measured."""
+    measured = _measured(values)
+    return dict(zip(_MEANS[mean], (len(measured), math.fsum(measured)), strict=True)) if measured else {}
 
 
 def run_columns(sums: Mapping[str, float]) -> dict[str, float]:
     """Sums of groups as columns of ``runs``: of RMSDs and strains the mean."""
     columns = dict(sums)
-    for mean, total, count in _MEANS:
+    for mean, (count, total) in _MEANS.items():
         if columns.pop(total, None) is not None:
             columns[mean] = sums[total] / sums[count]
     return columns

@@ -237,8 +237,8 @@ def _running(store: Store, sql: str, runs: tuple[str, ...]) -> Statement:
         _drop()
         entries = [entry for kind in KINDS for entry in store.listing(kind).entries]
         console = console_of(hash((store.home.where, *((entry.key, str(entry.row)) for entry in entries))), store)
-        names: dict[str, str | tuple[str, ...]] = {"tests": runs[1:], "runs": runs}
-        names |= {"control": runs[0]} if runs else {}
+        control = {"control": runs[0]} if runs else {}
+        names: dict[str, str | tuple[str, ...]] = {"tests": runs[1:], "runs": runs, **control}
         answer = ThreadPoolExecutor(1, "sql").submit(console.query, sql, names)  # in a thread: Stop is heard meanwhile
         running = st.session_state[RUNNING] = Statement(sql, runs, answer, console.cancel)
     return running
@@ -402,10 +402,11 @@ def _chart(table: pa.Table) -> None:
 
 def _marks(table: pa.Table, x: str) -> list[dict[str, Any]]:
     """A row each, with a name of its own for a bar: bars of one name would be drawn over each other."""
-    rows, seen = table.slice(0, MOST_DRAWN).to_pylist(), Counter[str]()
-    for row in rows:
-        row[x] = row[x].isoformat() if hasattr(row[x], "isoformat") else row[x]
-        name = str(row[x])
+    rows = []
+    seen: Counter[str] = Counter()
+    for row in table.slice(0, MOST_DRAWN).to_pylist():
+        value = row[x].isoformat() if hasattr(row[x], "isoformat") else row[x]
+        name = str(value)
         seen[name] += 1
-        row["bar"] = f"{name} ({seen[name]})" if seen[name] > 1 else name
+        rows.append({**row, x: value, "bar": f"{name} ({seen[name]})" if seen[name] > 1 else name})
     return rows

@@ -50,13 +50,15 @@ def sdf_of_one(inspection: Inspected, *, by_group: bool = False) -> str:
     if mol is None:
         return ""
     several = len(inspection.shapes) > 1
-    properties = properties_of(sample, inspection.number if several else None)
+    why_no_conformer = inspection.why_no_conformer or None
+    of_reader: dict[str, Any] = {"incomplete": why_no_conformer}
     if group is not None:
-        properties |= {"reader": "group", "misread_blocks": len(group.misread)}
-        if group.farthest is not None:
-            properties["misread_most_ang"] = group.misread[group.farthest]
-    elif inspection.why_no_conformer:
-        properties["incomplete"] = inspection.why_no_conformer
+        misread_ang = None if group.farthest is None else group.misread[group.farthest]
+        of_reader = {"reader": "group", "misread_blocks": len(group.misread), "misread_most_ang": misread_ang}
+    properties = {
+        **properties_of(sample, inspection.number if several else None),
+        **{name: value for name, value in of_reader.items() if value is not None},
+    }
     number = f"/{inspection.number}" if several else ""
     return to_sdf([(f"{inspection.run.run_id} #{sample['sample_id']}{number}", mol)], [properties])
 
@@ -64,7 +66,9 @@ def sdf_of_one(inspection: Inspected, *, by_group: bool = False) -> str:
 def steps_of_one(inspection: Inspected, steps: Mapping[int, Mapping[str, Any]]) -> bytes:
     """The steps that are shown, as the store's table has them."""
     ids = {"run_id": inspection.run.run_id, "sample_id": inspection.sample["sample_id"]}
-    rows = [{**{key: row[key] for key in row if key in STEPS.names}, **ids} for row in steps.values()]
-    for row in rows:
-        row["top_k"] = [{key: top[key] for key in ("token_id", "p_raw", "allowed")} for top in row["top_k"] or ()]
+    rows = []
+    for step in steps.values():
+        columns = {key: step[key] for key in step if key in STEPS.names}
+        top_k = [{key: top[key] for key in ("token_id", "p_raw", "allowed")} for top in step["top_k"] or ()]
+        rows.append({**columns, **ids, "top_k": top_k})
     return parquet_of(STEPS.rows(rows))

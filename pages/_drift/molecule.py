@@ -355,10 +355,17 @@ def _other_sample(store: Store, inspection: Inspected) -> Inspected | None:
     sample_ids = {row["run_id"]: row["sample_id"] for row in rows if row["run_id"] in runs}
     if not sample_ids:
         return None
-    more: dict[str, Any] = {"width": 230, "index": None, "placeholder": "Another run under each row"}
-    more["label_visibility"] = "collapsed"
-    more["format_func"] = lambda run_id: f"{runs[run_id].model} · {runs[run_id].lp_words}"
-    name = by_name("Another run's tokens under each row", sample_ids, "under", "drift_under", **more)
+    name = by_name(
+        "Another run's tokens under each row",
+        sample_ids,
+        "under",
+        "drift_under",
+        width=230,
+        index=None,
+        placeholder="Another run under each row",
+        label_visibility="collapsed",
+        format_func=lambda run_id: f"{runs[run_id].model} · {runs[run_id].lp_words}",
+    )
     return None if name is None else inspected(store, runs[name], sample_ids[name])
 
 

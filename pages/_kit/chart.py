@@ -178,19 +178,25 @@ def series_traces(
     in_legend: set[str] = set()
     for index, panel in enumerate(panels):
         for series in series_of(chart, panel, kinds, names, colours):
-            trace = draw(chart, series)
-            trace |= axes_of(index)
-            trace["name"] = trace["legendgroup"] = safe(series.name)
-            trace["showlegend"] = has_legend and series.name not in in_legend
-            trace["hovertext"] = ["<br>".join(hover(chart, row, columns, names)) for row in series.rows]
-            trace["hovertemplate"] = "%{hovertext}<extra></extra>"
+            some: Row = {}
             if chart.kind == "bars" and chart.text:
                 of_text = columns.get(chart.text, Column())
-                trace["text"] = [bar_text(row.get(chart.text), of_text) for row in series.rows]
+                some["text"] = [bar_text(row.get(chart.text), of_text) for row in series.rows]
             if chart.picks:
-                trace["customdata"] = [row.get(chart.picks.rpartition(":")[2]) for row in series.rows]
+                some["customdata"] = [row.get(chart.picks.rpartition(":")[2]) for row in series.rows]
+            traces.append(
+                {
+                    **draw(chart, series),
+                    **axes_of(index),
+                    "name": safe(series.name),
+                    "legendgroup": safe(series.name),
+                    "showlegend": has_legend and series.name not in in_legend,
+                    "hovertext": ["<br>".join(hover(chart, row, columns, names)) for row in series.rows],
+                    "hovertemplate": "%{hovertext}<extra></extra>",
+                    **some,
+                }
+            )
             in_legend.add(series.name)
-            traces.append(trace)
     return traces
 
 
@@ -267,16 +273,15 @@ def axis_of(chart: Chart, axis: Literal["x", "y"], rows: Sequence[Row], column: 
     if any(isinstance(value, str) for value in values):
         return category_axis(chart, axis, values)
     unit = f" ({column.unit})" if column.unit not in ("", "%", "×") else ""
-    layout: Row = {"title": {"text": safe(f"{column.words or name}{unit}"), "font": {"size": 13}}}
+    title = {"text": safe(f"{column.words or name}{unit}"), "font": {"size": 13}}
     if axis in chart.log:
         ends = with_ends(chart, name, rows) if chart.interval == axis else values
-        return layout | log_axis(chart, [*ends, level_of(chart, rows) or 0.0])
-    if column.unit == "%":
-        layout |= percent_axis(with_ends(chart, name, rows))
+        return {"title": title, **log_axis(chart, [*ends, level_of(chart, rows) or 0.0])}
+    ticks = percent_axis(with_ends(chart, name, rows)) if column.unit == "%" else {}
     if chart.kind == "bars" and chart.text:
         begins = [row[chart.low] for row in rows] if chart.low else []
-        layout["range"] = with_room([0.0, *values, *begins])
-    return layout
+        return {"title": title, **ticks, "range": with_room([0.0, *values, *begins])}
+    return {"title": title, **ticks}
 
 
 def percent_axis(values: Sequence[float]) -> Row:
@@ -295,10 +300,9 @@ def with_room(values: Sequence[float]) -> list[float]:
 def category_axis(chart: Chart, axis: Literal["x", "y"], values: Sequence[str]) -> Row:
     layout: Row = {"type": "category", "categoryorder": "array", "showgrid": False}
     if axis == "y":
-        return layout | {"autorange": "reversed"}
-    if chart.kind == "heat":
-        layout["side"] = "top"
-    return layout | ticks_of(list(dict.fromkeys(values)))
+        return {**layout, "autorange": "reversed"}
+    side = {"side": "top"} if chart.kind == "heat" else {}
+    return {**layout, **side, **ticks_of(list(dict.fromkeys(values)))}
 
 
 def with_ends(chart: Chart, name: str, rows: Sequence[Row]) -> list[float]:
@@ -312,14 +316,14 @@ def log_axis(chart: Chart, values: Sequence[float]) -> Row:
     # Shares of the axis at its ends: words left of a bar, slower by 1.08×, are the longer ones.
     left, right = (0.5, 0.25) if chart.kind == "bars" and chart.text else (0.08, 0.08)
     positive = [math.log10(value) for value in values if value > 0]
-    layout: Row = {"type": "log"}
+    ends: Row = {}
     ticks = LOG_TICKS
     if positive:
         low, high = min(positive), max(positive)
-        layout["range"] = [low - max(left * (high - low), 0.12), high + max(right * (high - low), 0.12)]
+        ends = {"range": [low - max(left * (high - low), 0.12), high + max(right * (high - low), 0.12)]}
         ticks = LOG_TICKS[::3] if high - low > 3 else LOG_TICKS
     words = [large(tick) if tick >= 1e4 else significant(tick) for tick in ticks]
-    return layout | {"tickvals": ticks, "ticktext": words}
+    return {"type": "log", **ends, "tickvals": ticks, "ticktext": words}
 
 
 def level_of(chart: Chart, rows: Sequence[Row]) -> float | None:
@@ -364,20 +368,23 @@ def points(chart: Chart, series: Series) -> Row:
     colours, rows, place = palette(), series.rows, series.place
     faint = [bool(row.get(chart.faint)) for row in rows]
     sizes = [row.get(chart.size) or 9 for row in rows] if chart.size else [7 if is_faint else 11 for is_faint in faint]
-    trace = scatter(chart, rows)
-    trace["mode"] = "markers"
-    trace["marker"] = {
-        "color": [colours.muted if is_faint else series.colour for is_faint in faint],
-        "symbol": SYMBOLS[place % len(SYMBOLS)],
-        "size": sizes,
-        "opacity": [0.45 if is_faint else 0.85 for is_faint in faint],
-        "line": {"color": colours.background, "width": 1},
-    }
+    some: Row = {}
     if chart.text:
-        trace.update(labels_of(chart, rows, is_first=place == 0 or chart.colour in ("run", "name")))
+        some = labels_of(chart, rows, is_first=place == 0 or chart.colour in ("run", "name"))
     if chart.low:
-        trace[f"error_{chart.interval}"] = whiskers(chart, rows) | {"color": colours.muted, "thickness": 1.4}
-    return trace
+        some[f"error_{chart.interval}"] = whiskers(chart, rows) | {"color": colours.muted, "thickness": 1.4}
+    return {
+        **scatter(chart, rows),
+        "mode": "markers",
+        "marker": {
+            "color": [colours.muted if is_faint else series.colour for is_faint in faint],
+            "symbol": SYMBOLS[place % len(SYMBOLS)],
+            "size": sizes,
+            "opacity": [0.45 if is_faint else 0.85 for is_faint in faint],
+            "line": {"color": colours.background, "width": 1},
+        },
+        **some,
+    }
 
 
 def labels_of(chart: Chart, rows: Sequence[Row], *, is_first: bool) -> Row:
@@ -426,22 +433,23 @@ def bars(chart: Chart, series: Series) -> Row:
         purpose, shape = SIGNS[rows[0]["sign"]]
         colour = getattr(colours, purpose)
     pattern = {"shape": shape, "fillmode": "overlay", "fgcolor": colours.background, "size": 6, "solidity": 0.22}
-    trace: Row = {
+
+    return {
         "type": "bar",
         "orientation": "h" if isinstance(rows[0][chart.y], str) else "v",
-        "marker": {"color": colour, "pattern": pattern, "line": {"color": colour, "width": 1}},
+        "marker": {
+            "color": colour,
+            "pattern": pattern,
+            "line": {"color": colour, "width": 1},
+            "opacity": [FADED if row[chart.faint] else 1 for row in rows] if chart.faint else None,
+        },
         "x": [row[chart.x] - row[chart.low] if chart.low else row[chart.x] for row in rows],
         "y": [row[chart.y] for row in rows],
+        "base": [row[chart.low] for row in rows] if chart.low else None,
+        "width": [row[chart.size] for row in rows] if chart.size else None,
+        "textposition": "outside" if chart.text else None,
+        "cliponaxis": False if chart.text else None,
     }
-    if chart.low:
-        trace["base"] = [row[chart.low] for row in rows]
-    if chart.faint:
-        trace["marker"]["opacity"] = [FADED if row[chart.faint] else 1 for row in rows]
-    if chart.size:
-        trace["width"] = [row[chart.size] for row in rows]
-    if chart.text:
-        trace |= {"textposition": "outside", "cliponaxis": False}
-    return trace
 
 
 def bar_text(value: object, column: Column) -> str:

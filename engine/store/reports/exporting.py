@@ -93,17 +93,26 @@ def _unknown(extra: Row) -> dict[str, Any]:
 
 
 def _metadata(row: Row, prompts: int) -> dict[str, Any]:
-    lp, values = row.get("lp"), {key: row.get(column) for key, column in keys.METADATA_COLUMNS.items()}
+    lp = row.get("lp")
+    stored = {key: row.get(column) for key, column in keys.METADATA_COLUMNS.items()}
     usual = {"placeholder": stored_lp(lp).placeholder or None, "descriptors": stored_lp(lp).descriptors}
-    values = {key: value for key, value in values.items() if key not in usual or value != usual[key]}
-    values["sample_size"] = prompts
-    if lp is not None:
-        values |= {"logit_processor_enabled": lp != "none", "processor_type": None if lp == "none" else lp}
-        if lp in (ALIASES["generic"], "position-blocklist") and row.get("model_family") != "Qwen":
-            values["processor_type"] = "generic"
-        elif lp in _QWEN_VERSIONS:
-            values |= {"processor_type": "qwen", "version": _QWEN_VERSIONS[lp]}
+    values = {
+        **{key: value for key, value in stored.items() if key not in usual or value != usual[key]},
+        "sample_size": prompts,
+        **({} if lp is None else _processor(lp, row.get("model_family"))),
+    }
     return {key: value for key, value in values.items() if value is not None}
+
+
+def _processor(lp: str, model_family: str | None) -> dict[str, Any]:
+    """An LP as the reports name it: by its type, and of Qwen's by a version."""
+    if lp == "none":
+        return {"logit_processor_enabled": False}
+    if lp in (ALIASES["generic"], "position-blocklist") and model_family != "Qwen":
+        return {"logit_processor_enabled": True, "processor_type": "generic"}
+    if lp in _QWEN_VERSIONS:
+        return {"logit_processor_enabled": True, "processor_type": "qwen", "version": _QWEN_VERSIONS[lp]}
+    return {"logit_processor_enabled": True, "processor_type": lp}
 
 
 def _item(samples: Sequence[Row]) -> tuple[bool, dict[str, Any]]:
@@ -112,10 +121,14 @@ def _item(samples: Sequence[Row]) -> tuple[bool, dict[str, Any]]:
     extra = main["extra"]
     passed = bool(extra.get(keys.REPORTED_PASSED, main["passed"]))
     columns = keys.OF_PASS if passed else keys.OF_FAILURE
-    item = {key: main[column] for key, column in columns.items() if main[column] not in (None, "")}
-    item |= _unknown(extra) | extra.get(_REPORTED, {})
+    item = {
+        **{key: main[column] for key, column in columns.items() if main[column] not in (None, "")},
+        **_unknown(extra),
+        **extra.get(_REPORTED, {}),
+    }
     if len(samples) > 1:
         rests = [{} if sample is main else _unknown(sample["extra"]) for sample in samples]
         each = zip(samples, rests, strict=True)  # a text alone where nothing else is said of it
-        item[keys.GENERATIONS] = [{keys.TEXT: row[keys.TEXT], **rest} if rest else row[keys.TEXT] for row, rest in each]
+        texts = [{keys.TEXT: row[keys.TEXT], **rest} if rest else row[keys.TEXT] for row, rest in each]
+        item = {**item, keys.GENERATIONS: texts}
     return passed, item

@@ -143,17 +143,22 @@ class RunOfFile:
             check, blocks = self._read(text, molecule, templates[key])
             if asks_for_another(find_answer(before, molecule), molecule):
                 check = replace(check, decodes=False, clean=False, clean_each=(False,) * check.conformers)
-            extra = dict(item.extras[generation])
+            extra = dict(item.extras[generation])  # what the file says besides, and what it says otherwise than we do
             if before != prompt_of(smiles):
                 extra[keys.BEFORE] = before
             if molecule.smiles != smiles:
                 extra[keys.ASKED] = molecule.smiles
             if generation == item.main and item.passed != check.passed:
                 extra[keys.REPORTED_PASSED] = item.passed
-            row = {"sample_id": first + generation, "generation": generation, "smiles": smiles, "text": text}
-            if molecule.atoms:
-                row |= {"heavy_atoms": molecule.heavy_atoms, "atoms": molecule.atoms}
-            row["stop_reason"] = "end" if after.strip() else None
+            row = {
+                "sample_id": first + generation,
+                "generation": generation,
+                "smiles": smiles,
+                "text": text,
+                "heavy_atoms": molecule.heavy_atoms if molecule.atoms else None,
+                "atoms": molecule.atoms or None,
+                "stop_reason": "end" if after.strip() else None,
+            }
             unknown = ("junk_tokens",) if templates[key].free else ("junk_tokens", "template_free")
             yield (
                 sample_row(check, blocks, extra, row),
@@ -405,7 +410,7 @@ def read_item(item: Mapping[str, Any], listed_in: str, number: int) -> ReportIte
     if text is not None and text not in texts:
         texts, extras = [text, *texts], [{}, *extras]
     main = 0 if text is None else texts.index(text)
-    extras[main] |= _unknown(item)
+    extras[main] = {**extras[main], **_unknown(item)}
     smiles = _smiles_of(item, text or texts[0])
     if not smiles.strip():
         raise FileError(f"{where} has no prompt_smiles, and none in its {keys.TEXT}", "Add it, or leave the item out")
