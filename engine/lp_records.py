@@ -173,14 +173,18 @@ _FORMER_RULES = {
     "position-allowlist": (SHORT_PLACEHOLDER, replace(_FORMER_SHORT, numbers_only=True, no_first_comma=True)),
 }
 FORMER_NAMES = frozenset(_FORMER_RULES)
-_FORMER = {
-    f"{FORMER}{record.name}": replace(record, name=f"{FORMER}{record.name}", descriptors="plain", is_candidate=False,
-                                      help=f"{record.name} as runs had it before the group's own rules were known")
-    for record in (
-        *(LpRecord(name, "", "engine.lp.position", "lp", *rules) for name, rules in _FORMER_RULES.items()),
-        *(replace(LPS[name], rule=_FORMER_BLOCKLIST) for name in ("adaptive-placeholder", "truncating")),
-    )
-}  # fmt: skip
+
+
+def _former(record: LpRecord) -> LpRecord:
+    help = f"{record.name} as runs had it before the group's own rules were known"
+    return replace(record, name=f"{FORMER}{record.name}", descriptors="plain", is_candidate=False, help=help)
+
+
+_FORMER_RECORDS = (
+    *(_former(LpRecord(name, "", "engine.lp.position", "lp", *rules)) for name, rules in _FORMER_RULES.items()),
+    *(_former(replace(LPS[name], rule=_FORMER_BLOCKLIST)) for name in ("adaptive-placeholder", "truncating")),
+)
+_FORMER = {record.name: record for record in _FORMER_RECORDS}
 
 
 def guard_checks(names: str) -> tuple[GuardCheck, ...]:

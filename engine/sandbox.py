@@ -194,7 +194,8 @@ class Sandbox:
             return SandboxError("time", f"it takes over {self.limits.seconds:,.3g} s")
         if code == 1:
             return SandboxError("start", "its process could not start")
-        return SandboxError("end", f"its process ended ({f'signal {-code}' if code < 0 else f'code {code}'})")
+        how = f"signal {-code}" if code < 0 else f"code {code}"
+        return SandboxError("end", f"its process ended ({how})")
 
 
 class Pool:

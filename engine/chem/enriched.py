@@ -149,9 +149,10 @@ def described(molecule: Molecule, descriptors: Descriptors) -> Molecule:
         bare = bare_form(descriptor)
         if bare == descriptor:
             written.append(_CARBON_WITH_HYDROGENS.sub(r"[\1]", descriptor))
+        elif hydrogens == 0 or bare in "Cc":
+            written.append(f"[{bare}]")
         else:
-            count = "" if hydrogens == 0 or bare in "Cc" else f"H{hydrogens if hydrogens > 1 else ''}"
-            written.append(f"[{bare}{count}]")
+            written.append(f"[{bare}H]" if hydrogens == 1 else f"[{bare}H{hydrogens}]")
     return replace(molecule, descriptors=tuple(written))
 
 

@@ -76,9 +76,9 @@ class PairBounds:
     def wrong(self, positions: Array) -> tuple[Indices, Array, Array]:
         """Of positions [atoms, 3] the pairs beyond their bounds and tolerance; then, of all pairs, the distances and
         how far they are beyond, relative to the bound: negative for too near, 0 within, positive for too far."""
-        distances = np.linalg.norm(positions[self.first] - positions[self.second], axis=-1)
+        distances = np.linalg.norm(positions[self.first] - positions[self.second], axis=-1)  # [pairs]
         below, above = distances < self.lower, distances > self.upper
-        bound = np.where(below, self.lower, self.upper)
+        bound = np.where(below, self.lower, self.upper)  # the one that it may be beyond
         errors = np.where(below | above, (distances - bound) / bound, 0.0)
         is_wrong = (errors < LEAST_OFF[self.apart]) | (errors > MOST_OFF[self.apart])
         return np.flatnonzero(is_wrong), distances, errors
@@ -104,7 +104,7 @@ def pair_bounds(mol: Chem.Mol) -> PairBounds | None:
     for bond in mol.GetBonds():
         ends = min(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()), max(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx())
         apart[ends], centre[ends] = APART.index("bond"), -1
-    second, first = np.tril_indices(atoms, k=-1)
+    second, first = np.tril_indices(atoms, k=-1)  # [pairs] each
     lower, upper = matrix[second, first], matrix[first, second]
     # Of conjugated ends, all bonds between the same two elements get the widest bounds of any of them.
     pair_index = {pair: index for index, pair in enumerate(zip(first.tolist(), second.tolist(), strict=True))}

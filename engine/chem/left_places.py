@@ -80,7 +80,7 @@ class _Ratio:
         centre, half = (low + high) / 2 - self.middle, (high - low) / 2
         above = centre @ self.gradient + half @ np.abs(self.gradient)  # [B] the largest numerator
         size, play = np.abs(centre @ self.matrix.T), half @ np.abs(self.matrix).T
-        nearest = np.linalg.norm(np.maximum(size - play, 0), axis=1)
+        nearest = np.linalg.norm(np.maximum(size - play, 0), axis=1)  # [B] of the boxes, to the middle
         farthest = np.linalg.norm(size + play, axis=1)
         divisor = np.maximum(np.where(above > 0, nearest, farthest), 1e-12)
         return np.asarray(self.alpha + np.minimum(above / divisor, self.most) < self.least - SLACK)
@@ -95,10 +95,11 @@ class AtomChecks:
         self.atom, self.pairs, self.planes, self.goals = atom, pairs, planes, goals
         self.positions = positions  # [atoms, 3]; this atom's own is where it was written
         self.others = np.where(pairs.first == atom, pairs.second, pairs.first)  # [n]
-        self.lower = pairs.lower * (1 + LEAST_OFF[pairs.apart]) - SLACK
+        self.lower = pairs.lower * (1 + LEAST_OFF[pairs.apart]) - SLACK  # [n]
         upper = np.where(pairs.apart == APART.index("other"), np.inf, pairs.upper)
-        self.upper = upper * (1 + np.where(np.isinf(upper), 0, MOST_OFF[pairs.apart])) + SLACK
-        self._ratios = [ratio for goal in goals if (ratio := _ratio_of(goal, atom, positions)) is not None]
+        self.upper = upper * (1 + np.where(np.isinf(upper), 0, MOST_OFF[pairs.apart])) + SLACK  # [n]
+        ratios = [_ratio_of(goal, atom, positions) for goal in goals]
+        self._ratios = [ratio for ratio in ratios if ratio is not None]
 
     def set_tolerance(self, bonded: float, clash: float) -> None:
         """Of bonds and angles, and of other pairs, in place of the verdict's."""
@@ -175,7 +176,7 @@ class AtomChecks:
 
     def _is_empty(self, low: Array, high: Array) -> Flags:
         nearest, farthest = self._distances(low, high)
-        is_empty = ((nearest > self.upper) | (farthest < self.lower)).any(axis=1)
+        is_empty = ((nearest > self.upper) | (farthest < self.lower)).any(axis=1)  # [B]
         for ratio in self._ratios:
             is_empty |= ratio.is_below(low, high)
         for plane in self.planes:
@@ -213,9 +214,9 @@ class AtomChecks:
         from the middle; the gap of the two least eigenvalues; how far the point is from the middle of the others."""
         atoms = list(plane[1])
         placed = self._with_me(tuple(atoms), points)
-        centred = placed - placed.mean(axis=1, keepdims=True)
-        values, vectors = np.linalg.eigh(np.einsum("bni,bnj->bij", centred, centred))
-        off = np.einsum("bni,bi->bn", centred, vectors[:, :, 0])
+        centred = placed - placed.mean(axis=1, keepdims=True)  # [B, atoms, 3]
+        values, vectors = np.linalg.eigh(np.einsum("bni,bnj->bij", centred, centred))  # [B, 3], [B, 3, 3]
+        off = np.einsum("bni,bi->bn", centred, vectors[:, :, 0])  # along the normal: the least eigenvalue's
         rest = self.positions[[atom for atom in atoms if atom != self.atom]].mean(axis=0)
         lengths, gap = np.linalg.norm(centred, axis=-1), values[:, 1] - values[:, 0]
         return off, lengths, gap, np.linalg.norm(points - rest, axis=1)
@@ -228,7 +229,7 @@ class AtomChecks:
 
     def is_right(self, points: Array) -> Flags:
         """Which points [B, 3] pass every check for certain."""
-        distances = np.linalg.norm(points[:, None] - self.positions[self.others], axis=-1)
+        distances = np.linalg.norm(points[:, None] - self.positions[self.others], axis=-1)  # [B, n]
         is_right = ((distances >= self.lower + 2 * SLACK) & (distances <= self.upper - 2 * SLACK)).all(axis=1)
         for goal in self.goals:
             if is_right.any():

@@ -257,7 +257,8 @@ def _column(path: Path, names: Sequence[str], column: str | None) -> int:
     columns = smiles_columns(names, column)
     if len(columns) == 1:
         return columns[0]
-    problem = f"{'several columns' if columns else 'no column'} {'of SMILES' if column is None else shown(column)}"
+    name = "of SMILES" if column is None else shown(column)
+    problem = f"several columns {name}" if columns else f"no column {name}"
     form = form_by_name(path, "molecules")
     # Of what may be another kind of file nothing is quoted.
     if len(names) > 1 and (column or (form is not None and not form.is_rest)):

@@ -48,10 +48,10 @@ def index_rmsd_matrix(probes: Chem.Mol | Sequence[Chem.Mol], references: Chem.Mo
     Probes in another order of atoms are first brought into that of the references, by any one match."""
     first = _heavy(references)
     by_index = np.arange(first.GetNumAtoms())
-    stacks = [
-        _positions(heavy)[:, by_index if _is_alike(heavy, first) else _matches(heavy, first, 1)[0][0]]
-        for heavy in map(_heavy, [probes] if isinstance(probes, Chem.Mol) else probes)
-    ]
+    stacks = []
+    for heavy in map(_heavy, [probes] if isinstance(probes, Chem.Mol) else probes):
+        order = by_index if _is_alike(heavy, first) else _matches(heavy, first, 1)[0][0]
+        stacks.append(_positions(heavy)[:, order])  # [conformers, atoms, 3]
     return _least(np.ascontiguousarray(np.concatenate(stacks)), _positions(first), by_index[None])
 
 
@@ -181,13 +181,13 @@ def _least(probes: Array, references: Array, matches: NDArray[np.intp]) -> Array
 def _least_of_block(probes: Array, references: Array, matches: NDArray[np.intp]) -> Array:
     overlap, chosen = _best_matches(probes, references, matches)
     spread = (probes**2).sum(axis=(1, 2))[:, None] + (references**2).sum(axis=(1, 2))
-    square = spread - 2 * overlap
+    square = spread - 2 * overlap  # [p, r] sums of squared distances
     near = np.nonzero(square <= _NEAR * spread)  # differences of large numbers lose digits there
     values: Array = np.sqrt(np.maximum(square, 0.0) / probes.shape[1])
     mobile = np.take_along_axis(probes[near[0]], matches[chosen[near]][..., None], axis=1)  # [near, n, 3]
-    goal = references[near[1]]
+    goal = references[near[1]]  # [near, n, 3]
     left, _, right = np.linalg.svd(mobile.swapaxes(-1, -2) @ goal)
-    left[..., 2] *= np.where(np.linalg.det(left @ right) < 0, -1.0, 1.0)[..., None]
+    left[..., 2] *= np.where(np.linalg.det(left @ right) < 0, -1.0, 1.0)[..., None]  # no mirror image
     values[near] = np.sqrt(((mobile @ (left @ right) - goal) ** 2).sum(axis=-1).mean(axis=-1))
     return values
 
@@ -215,8 +215,8 @@ def _reached(overlap: Array) -> Array:
     That is the largest root of a quartic, reached from above by Newton's steps (Theobald 2005); by singular values
     where the root is double, or nearly so.
     """
-    squares = np.einsum("ij...,ij...->...", overlap, overlap)
-    gram = np.einsum("ki...,kj...->ij...", overlap, overlap)
+    squares = np.einsum("ij...,ij...->...", overlap, overlap)  # [...]
+    gram = np.einsum("ki...,kj...->ij...", overlap, overlap)  # [3, 3, ...]
     determinant = (np.cross(overlap[0], overlap[1], axis=0) * overlap[2]).sum(axis=0)
     quadratic, linear = -2 * squares, -8 * determinant
     constant = 2 * np.einsum("ij...,ij...->...", gram, gram) - squares**2

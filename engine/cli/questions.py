@@ -105,11 +105,11 @@ def ask_question(
         rows = [
             {
                 "key": key,
-                "title": (question := question_of(key)).TITLE,
+                "title": question.TITLE,
                 "of": question.OF.kind,
                 "options": [option.name for option in question.OPTIONS],
             }
-            for key in KEYS
+            for key, question in zip(KEYS, map(question_of, KEYS), strict=True)
         ]
         return io.show({"rows": rows} if io.is_json else rows)
     question, store = question_of(key), io.opened()
@@ -301,8 +301,13 @@ def evaluate(
         "baseline": baseline,
     }
     published = [
-        {"name": figure.name, "source": figure.source, "convention": figure.convention}
-        | ({"differs": "; ".join(different)} if different else {"differs": "", **figure.figures()})
+        {
+            "name": figure.name,
+            "source": figure.source,
+            "convention": figure.convention,
+            "differs": "; ".join(different),
+            **({} if different else figure.figures()),
+        }
         for figure, different in shown_next_to(evaluation.setting())
     ]
     return show_evaluation(io, document, [figures.columns() for figures in evaluation.conventions()], published)

@@ -127,8 +127,8 @@ def speed_columns(row: Mapping[str, Any]) -> dict[str, Any]:
     """Of a row with the ratio of a time, the same as speed, and in words."""
     parts = {"speed": "ratio", "speed_low": "ratio_high", "speed_high": "ratio_low"}
     low, high = row.get("ratio_low"), row.get("ratio_high")
-    columns: dict[str, Any] = {name: quotient(1.0, row.get(part)) for name, part in parts.items()}
-    return columns | {"pace": speed(row["ratio"], (low, high) if low and high else None)}
+    ends = (low, high) if low and high else None
+    return {**{name: quotient(1.0, row.get(part)) for name, part in parts.items()}, "pace": speed(row["ratio"], ends)}
 
 
 def ratio_words(row: Mapping[str, Any], measure: Measure) -> str:
@@ -144,8 +144,9 @@ def ratio_words(row: Mapping[str, Any], measure: Measure) -> str:
     if low is None or high is None or row["mark"] == "same":
         return f"{words(ratio)} {sign}".strip()
     text = speed(ratio, (low, high)) if measure.is_time else f"{times(ratio)} ({span(low, high)})"
-    inside = 0.995 * low <= ratio <= 1.005 * high
-    return f"{text}{'' if inside else f', pairs {words(pairs)}'} {sign}".strip()
+    if not 0.995 * low <= ratio <= 1.005 * high:
+        text += f", pairs {words(pairs)}"
+    return f"{text} {sign}".strip()
 
 
 def size_notes(entries: Sequence[Entry]) -> list[str]:

@@ -153,12 +153,8 @@ def _finite(column: pa.ChunkedArray) -> Array:
 @computed_once(MOST_PAIRS)
 def compare_entries(store: Store, control: Entry, test: Entry) -> PairedRuns:
     """Both runs sample by sample; of one without samples nothing, and why."""
-    reported = "is reported: a text states its figures, and there are no samples to draw from"
-    without = [
-        f"{e.id} {reported if e.row['origin'] == 'reported' else 'has no samples'}."
-        for e in (control, test)
-        if not has_samples(e)
-    ]
+    why = {"reported": "is reported: a text states its figures, and there are no samples to draw from"}
+    without = [f"{e.id} {why.get(e.row['origin'], 'has no samples')}." for e in (control, test) if not has_samples(e)]
     if without:
         nothing = tuple(Compared(name, 0, 0, None, None, None, None, without[0]) for name in NAMES)
         return PairedRuns(control.id, test.id, 0, 0, 0, 0, nothing, " ".join(without))
@@ -206,8 +202,8 @@ def pairs_of(control: RunSamples, test: RunSamples) -> tuple[Rows, Rows, Rows, R
 
 def _parts(run: RunSamples, rows: Rows) -> tuple[Array, Array]:
     """Values and weights of these rows, [rows, measures] each. What is over nothing is not known."""
-    equal_weights = np.ones(len(run))
-    weights = np.stack([run.weights[m.over] if m.over else equal_weights for m in SAMPLED], axis=1)[rows]
+    by_name = {**run.weights, "": np.ones(len(run))}
+    weights = np.stack([by_name[measure.over] for measure in SAMPLED], axis=1)[rows]
     values = np.stack([run.columns[name] for name in NAMES], axis=1)[rows]
     return np.where(weights > 0, values, np.nan), weights
 

@@ -84,11 +84,12 @@ def continue_blocks(
     exact.constraint = constraint
     positions = backend.positions
     begun = _begun(cuts, constraint, tokenizer, backend.end_id)
-    requests = [
-        Request(number, number, (*cuts[number].prompt, *cuts[number].written), begun[number].program, limit, start)
-        for number, start in _starts(constraint, begun).items()
-        if (limit := min(MOST_ADDED, positions - len(cuts[number].prompt) - len(cuts[number].written))) > 0
-    ]
+    requests = []
+    for number, start in _starts(constraint, begun).items():
+        before = (*cuts[number].prompt, *cuts[number].written)
+        limit = min(MOST_ADDED, positions - len(before))
+        if limit > 0:
+            requests.append(Request(number, number, before, begun[number].program, limit, start))
     requests.sort(key=lambda request: -len(request.prompt))  # what is read together is then of one length
     ids: dict[int, list[int]] = {request.sample: [] for request in requests}
     for event in exact.run(requests, DecodeOptions(GREEDY, batch_size=batch_size), counters or Counters()):

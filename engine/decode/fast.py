@@ -93,7 +93,9 @@ class StaticLoop(Loop):
         batch = super()._begun()
         rows, room = len(batch), 2 + self.run
         device = self.body.device
-        self.width = min(WIDTH if rows <= FEW_ROWS else 2, room) if self.run else 1
+        self.width = 1
+        if self.run:
+            self.width = min(WIDTH if rows <= FEW_ROWS else 2, room)
         self.is_active = torch.zeros(rows, dtype=torch.bool, device=device)
         self.ends_at = torch.zeros(rows, dtype=torch.int64, device=device)  # [B] the limit
         self.report = torch.zeros((STEPS, rows, TOKENS + room), dtype=torch.int64, device=device)

@@ -390,7 +390,7 @@ def _counted(generation: Generation) -> dict[str, Any]:
     counters, device = generation.counters, generation.loaded.device
     if generation.plan.backend == "server":
         return {"device": "server", "threads": None, **asdict(counters), **dict.fromkeys(UNKNOWN_OF_SERVERS)}
-    figures = {"device": str(device), "threads": threads_of(device), **asdict(counters)}
+    guard = {}
     if lp_record(generation.lp).is_guarded:
-        figures |= {"tokens_thrown": counters.thrown_tokens, "blocks_redrawn": sum(counters.redrawn.values())}
-    return figures
+        guard = {"tokens_thrown": counters.thrown_tokens, "blocks_redrawn": sum(counters.redrawn.values())}
+    return {"device": str(device), "threads": threads_of(device), **asdict(counters), **guard}

@@ -82,9 +82,8 @@ class LogFile:
             again[:, columns] = torch.from_numpy(logged).to(again.device)
             scores = again.masked_fill(~choice.allowed[free], -torch.inf)
             open_ = (scores.amax(dim=0) > -torch.inf).nonzero()[:, 0]
-            keys, steps = (
-                torch.tensor([of[p] for p in free], device=again.device) for of in (choice.keys, choice.positions)
-            )
+            keys = torch.tensor([choice.keys[index] for index in free], device=again.device)  # [F]
+            steps = torch.tensor([choice.positions[index] for index in free], device=again.device)  # [F]
             drawn = open_[sample(scores[:, open_], sampling, uniform(seed, keys, steps))]
             self.checked += len(free)
             self.differing += int((drawn != choice.tokens[free]).sum())

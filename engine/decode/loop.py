@@ -186,7 +186,7 @@ class Loop:
 
     def _prefill(self, rows: list[int], batch: RowBatch) -> Tensor:
         """Read the prefixes of rows: hidden states [k, W] of their last tokens."""
-        prefixes = [work.prefix for row in rows if (work := batch.work[row]) is not None]
+        prefixes = [work.prefix for work in batch.works_of(rows)]
         longest = max(map(len, prefixes))
         ids = torch.tensor([[*prefix, *[0] * (longest - len(prefix))] for prefix in prefixes], device=self.body.device)
         last = torch.tensor([len(prefix) - 1 for prefix in prefixes], device=self.body.device)

@@ -195,13 +195,16 @@ class RowBatch:
 
     def redrawn(self, rows: Sequence[int], tries: Sequence[int], seed: int) -> Tensor:
         """[rows] the uniform numbers of rows that draw their next step again, by how often they did."""
-        behind = [(work, steps_behind(work.rewinds, count)) for work, count in zip(self._of(rows), tries, strict=True)]
+        behind = [
+            (work, steps_behind(work.rewinds, count)) for work, count in zip(self.works_of(rows), tries, strict=True)
+        ]
         keys = torch.tensor([work.request.key for work, _ in behind], device=self.noise.device)
         steps = torch.tensor([len(work.written) + far for work, far in behind], device=self.noise.device)
         return uniform(seed, keys, steps)
 
-    def _of(self, rows: Sequence[int]) -> list[Work]:
-        return [work for row in rows if (work := self.work[row]) is not None]
+    def works_of(self, rows: Sequence[int]) -> list[Work]:
+        works = [self.work[row] for row in rows]
+        return [work for work in works if work is not None]
 
     def close_up(self) -> dict[int, int]:
         """Rows without work go, and the last ones move into the gaps; by row that stays, its new row."""

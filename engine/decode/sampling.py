@@ -3,6 +3,7 @@
 The order is that of ``generate``: temperature, top-k, top-p, min-p. On the legal rows of a constraint the result is the
 same as on the full vocabulary with all other rows at minus infinity, since none of the filters looks at those. A
 number drawn for (seed, sample, step) is a hash of the three: a sample comes out the same in any batch, place and order.
+Which rows are legal, and which token a row stands for, is not known here.
 """
 
 from __future__ import annotations

@@ -210,12 +210,12 @@ class _ReadBatch:
         lengths = torch.tensor([len(sample.answer) for sample in stored], device=body.device)
         is_token = torch.arange(answers.shape[1], device=body.device) < lengths[:, None]  # [B, T]
         self.sample, self.token = is_token.nonzero()[:, 0], answers[is_token]  # int64 [N] each
-        states = list(walk(self.tables, answers))[:-1]
-        cell, node = (
-            torch.stack([getattr(state, part) for state in states], dim=1)[is_token] if states else lengths[:0]
-            for part in ("cell", "node")
-        )
-        self.state = State(cell, node)  # [N] before each token
+        states = list(walk(self.tables, answers))[:-1]  # [B] each, before each token
+        self.state = State(lengths[:0], lengths[:0])
+        if states:
+            cells = torch.stack([state.cell for state in states], dim=1)  # [B, T]
+            nodes = torch.stack([state.node for state in states], dim=1)  # [B, T]
+            self.state = State(cells[is_token], nodes[is_token])  # [N] before each token
         of_body = _BodyScores if isinstance(body, Body) else _PlainScores
         self.raw_scores = of_body(body, stored, vocab_size, counters, between)  # type: ignore[arg-type]
 

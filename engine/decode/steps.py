@@ -2,7 +2,7 @@
 
 Both backends speak this. A *step* is one token of one sample, forced or sampled, in the order of its text; a *stop*
 follows a sample's last step and says why it ended. Where a guard throws tokens away, *back* says up to where, and the
-next steps of the sample take their positions.
+next steps of the sample take their positions. Nothing here knows a tokenizer, a molecule or a text: ids alone.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ def figures_by(
             rows.append(np.array([0.0, 0.0, np.nan, np.nan]))
         else:
             rows.append(_figures(rmsd, convention, threshold_ang))
-    figures = np.array(rows).reshape(-1, len(FIGURES))
+    figures = np.array(rows).reshape(-1, len(FIGURES))  # [molecules, FIGURES]
     return ConventionFigures(
         convention,
         *mean_and_median(figures),

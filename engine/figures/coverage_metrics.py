@@ -64,7 +64,7 @@ def figures_of(rmsd_ang: Array, threshold_ang: float = DRUG_LIKE_ANG) -> MatrixF
     thresholds = np.array([threshold_ang, *THRESHOLDS_ANG])
     # By reference and by sample; fmin leaves NaN out wherever there is a number.
     least = [np.fmin.reduce(rmsd_ang, axis=axis) for axis in (1, 0)]
-    covered = np.stack([(side[:, None] < thresholds).mean(axis=0) for side in least])
+    covered = np.stack([(side[:, None] < thresholds).mean(axis=0) for side in least])  # [2, thresholds]
     return MatrixFigures(np.array([*covered[:, 0], *map(mean_known, least)]), covered[:, 1:])
 
 

@@ -95,7 +95,7 @@ class Bootstrap:
         """Sum over sum; None where the whole is nothing."""
         if not wholes.sum():
             return None
-        drawn = _divided(self.weights @ parts, self.weights @ wholes)
+        drawn = _divided(self.weights @ parts, self.weights @ wholes)  # [resamples]; of a difference [resamples, 2]
         return self._interval(parts.sum() / wholes.sum(), drawn)
 
     def share(self, hits: Array, tokens: Array) -> Interval | None:
@@ -111,7 +111,7 @@ class Bootstrap:
         if not wholes.sum(axis=0).all():
             return None
         first, second = parts.sum(axis=0) / wholes.sum(axis=0)
-        drawn = _divided(self.weights @ parts, self.weights @ wholes)
+        drawn = _divided(self.weights @ parts, self.weights @ wholes)  # [resamples]; of a difference [resamples, 2]
         return self._interval(second - first, drawn[:, 1] - drawn[:, 0])
 
     def _interval(self, value: float, drawn: Array) -> Interval:
@@ -140,7 +140,7 @@ def sums_by_molecule(values: Array, weights: Array, molecule: NDArray[np.int64],
     """[answers, measures] each: values, NaN where not known, and what each counts for; ``molecule`` is the answer's."""
     is_known = np.isfinite(values)
     parts = (np.where(is_known, values * weights, 0.0), np.where(is_known, weights, 0.0), is_known.astype(np.float64))
-    totals = np.zeros((len(parts), molecules, values.shape[1]))
+    totals = np.zeros((len(parts), molecules, values.shape[1]))  # values, weights and answers
     for part, sums in zip(parts, totals, strict=True):
         for column in range(values.shape[1]):
             sums[:, column] = np.bincount(molecule, part[:, column], molecules)
@@ -214,7 +214,7 @@ def _drawn_sums(parts: Array, rng: np.random.Generator) -> Array:
     if len(parts) <= MOST_DRAWN:
         return np.concatenate([weights @ parts for weights in _draws(len(parts), rng)])
     spread, directions = np.linalg.eigh(len(parts) * np.cov(parts, rowvar=False, bias=True))
-    steps = rng.standard_normal((RESAMPLES, parts.shape[1])) * np.sqrt(np.maximum(spread, 0.0))
+    steps = rng.standard_normal((RESAMPLES, parts.shape[1])) * np.sqrt(np.maximum(spread, 0.0))  # along directions
     sums: Array = np.maximum(parts.sum(axis=0) + steps @ directions.T, 0.0)  # no measure is negative
     return sums
 
@@ -223,7 +223,7 @@ def _draws(units: int, rng: np.random.Generator) -> Iterator[Array]:
     """How often each unit comes in each draw, [some draws, units], until there are enough."""
     for drawn in _drawn_units(units, rng):
         rows = len(drawn)
-        codes = drawn + np.arange(rows)[:, None] * units
+        codes = drawn + np.arange(rows)[:, None] * units  # a number for each draw and unit
         yield np.bincount(codes.ravel(), minlength=rows * units).reshape(rows, units).astype(np.float64)
 
 

@@ -1,4 +1,4 @@
-"""Documents and tables as lines of plain text, for a terminal."""
+"""Documents and tables as lines of plain text, for a terminal, whose width is not known here."""
 
 from __future__ import annotations
 

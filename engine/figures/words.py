@@ -205,7 +205,12 @@ def duration(value: float) -> str:
 
 def counted(count: int, noun: str, plural: str = "") -> str:
     """``1 run``, ``2 runs``"""
-    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+    return f"{count:,} {agreeing(count, noun, plural or f'{noun}s')}"
+
+
+def agreeing(count: int, singular: str, plural: str) -> str:
+    """The form of a word that goes with a count: ``agreeing(2, "is", "are")``."""
+    return singular if count == 1 else plural
 
 
 def parameter_count(parameters: int) -> str:

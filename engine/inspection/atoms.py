@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Any, Literal
 
 from engine.chem.enriched import numbers_taken, why_not_taken
-from engine.figures.words import capitalised, fixed, listed, percent, quoted
+from engine.figures.words import agreeing, capitalised, fixed, listed, percent, quoted
 from engine.inspection.faults import faults, wrong_places
 from engine.inspection.runs import number_format
 from engine.inspection.sample import BlockEstimate, Inspected
@@ -385,7 +385,7 @@ def _missing_words(block: Row) -> str:
     """``z is missing``; nothing where all three numbers were begun."""
     begun = missing_axes(block["text"] or "") if "missing_z" in (block["kinds"] or ()) else ()
     axes = [axis for axis in begun if block[axis] is None]  # digits of bins are one run
-    return f"{listed(axes)} {'are' if len(axes) > 1 else 'is'} missing" if axes else ""
+    return f"{listed(axes)} {agreeing(len(axes), 'is', 'are')} missing" if axes else ""
 
 
 def _cut_words(block: Row, given: int | None, estimate: BlockEstimate | None, missing: str) -> str:

@@ -84,11 +84,11 @@ def group_conformer_of(sample: Row, blocks: Sequence[Row], form: NumberFormat = 
     """What the group's reader makes of a text that ours refuses; None where there is nothing to read."""
     if not sample["text"] or not blocks:
         return None
-    misread = {
-        index: ang
-        for index, row in enumerate(blocks)
-        if (ang := misread_ang(row["text"] or "", (row["x"], row["y"], row["z"]), form)) is not None
-    }
+    misread: dict[int, float] = {}
+    for index, row in enumerate(blocks):
+        ang = misread_ang(row["text"] or "", (row["x"], row["y"], row["z"]), form)
+        if ang is not None:
+            misread[index] = ang
     finite = {index: ang for index, ang in misread.items() if math.isfinite(ang)}
     farthest = max(finite, key=finite.__getitem__, default=None)
     try:
@@ -98,7 +98,8 @@ def group_conformer_of(sample: Row, blocks: Sequence[Row], form: NumberFormat = 
 
 
 def _partial(reason: str, blocks: Sequence[Row], molecule: Molecule) -> Shape:
-    positions = {row["atom"]: xyz for row in blocks if None not in (xyz := (row["x"], row["y"], row["z"]))}
+    places = [(row["atom"], (row["x"], row["y"], row["z"])) for row in blocks]
+    positions = {atom: xyz for atom, xyz in places if None not in xyz}
     kept = sorted(atom for atom in positions if atom is not None and 0 <= atom < molecule.atoms)
     if not kept:
         return Shape(None, (), f"The strict reader refuses the text: {reason}.")

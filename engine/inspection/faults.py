@@ -1,7 +1,7 @@
 """What is wrong with a stored sample, at which atoms, and its verdict in a sentence.
 
 It reads rows of ``samples`` and ``blocks`` as they are stored: kinds of blocks and failed checks were found when the
-sample was written or judged.
+sample was written or judged. It judges nothing again, and does not know how much a fault costs in angstrom.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from engine.chem.verdict import LOADED, NOT_JUDGED, check_words, is_stereo_judged
-from engine.figures.words import listed
+from engine.figures.words import agreeing, listed
 from engine.text.blocks import CUT_KINDS, JUNK_KINDS, SOUND
 
 Row = Mapping[str, Any]
@@ -73,7 +73,7 @@ def failed_conformer(failed: Row) -> int:
 def failed_words(failed: Row) -> str:
     """``bond lengths: 1.92 Å long, at most ... (atoms 3 and 4)``"""
     atoms = [str(atom) for atom in failed["atoms"]]
-    where = f" (atom{'s' if len(atoms) > 1 else ''} {listed(atoms)})" if atoms else ""
+    where = f" ({agreeing(len(atoms), 'atom', 'atoms')} {listed(atoms)})" if atoms else ""
     detail = _ALIKE.sub(lambda match: f"{match[1]}, {_JUST[match[4]]}", failed["detail"] or "")
     return f"{check_words(failed['check'])}: {detail}{where}"
 
@@ -97,13 +97,15 @@ def molecule_words(sample: Row) -> str:
 
 def verdict(sample: Row, blocks: Sequence[Row]) -> str:
     """Clean or not and why, passed or not, readable or not; what an old run does not know of these is left out."""
-    of_blocks, count = _bad_words(blocks), max((block.get("conformer", 1) for block in blocks), default=1)
-    of_blocks += _faulty_conformers(blocks) if of_blocks and count > 1 else ""
+    of_blocks = _bad_words(blocks)
+    count = max((block.get("conformer", 1) for block in blocks), default=1)
+    if of_blocks and count > 1:
+        of_blocks += _faulty_conformers(blocks)
     if sample["clean"]:
         before = f" As it was written, before the clean-up, {of_blocks}." if of_blocks else ""
-        words = f"Clean{' and readable' if sample['decodes'] else ''}: every atom"
-        words += f" of each of its {count} conformers" if count > 1 else ""
-        return f"{words} has its block, and every block its three numbers.{before}"
+        lead = "Clean and readable" if sample["decodes"] else "Clean"
+        of_each = f" of each of its {count} conformers" if count > 1 else ""
+        return f"{lead}: every atom{of_each} has its block, and every block its three numbers.{before}"
     why_not = of_blocks or "not every atom has a block of its own"
     if sample["passed"]:
         by_reader = {True: ", and the group's reader can read it", None: ""}
@@ -119,7 +121,7 @@ def verdict(sample: Row, blocks: Sequence[Row]) -> str:
 def _faulty_conformers(blocks: Sequence[Row]) -> str:
     """Of an answer with several: `` (conformer 2)``; nothing of blocks behind the answer, which are of conformer 0."""
     numbers = sorted({block["conformer"] for block in blocks if not SOUND.issuperset(block["kinds"] or ())} - {0})
-    words = f" (conformer{'s' if len(numbers) > 1 else ''} {listed(list(map(str, numbers)))})"
+    words = f" ({agreeing(len(numbers), 'conformer', 'conformers')} {listed(list(map(str, numbers)))})"
     return words if numbers else ""
 
 
@@ -134,10 +136,12 @@ def _bad_words(blocks: Sequence[Row]) -> str:
         (damaged - junk, "is not three numbers", "are not three numbers"),
         *((kinds[kind], *words) for kind, words in OTHER_DAMAGE.items()),
     ]
-    named = [(count, singular if count == 1 else plural) for count, singular, plural in parts if count]
-    return ", ".join(
-        f"{count}{'' if index else f' of {len(blocks)} blocks'} {phrase}" for index, (count, phrase) in enumerate(named)
-    )
+    words: list[str] = []
+    for count, singular, plural in parts:
+        if count:
+            of = "" if words else f" of {len(blocks)} blocks"
+            words.append(f"{count}{of} {agreeing(count, singular, plural)}")
+    return ", ".join(words)
 
 
 def sample_words(sample: Row, blocks: Sequence[Row]) -> str:

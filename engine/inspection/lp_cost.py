@@ -346,12 +346,10 @@ def _guard_weights(rows: Sequence[Row], is_shaped: bool) -> Array:
 
 def _bounds(rows: Sequence[Row], counts: NDArray[np.bool_]) -> tuple[float, float] | None:
     """Means over the samples that count."""
-    least, most = (
-        np.array([row[name] for row in rows], dtype=np.float64)[counts]
-        for name in ("log_weight_least", "log_weight_most")
-    )
-    is_known = np.isfinite(least) & np.isfinite(most)
-    return (float(least[is_known].mean()), float(most[is_known].mean())) if is_known.any() else None
+    ends = np.array([(row["log_weight_least"], row["log_weight_most"]) for row in rows], dtype=np.float64)
+    ends = ends.reshape(-1, 2)[counts]  # [samples, 2]
+    known = ends[np.isfinite(ends).all(axis=1)]
+    return (float(known[:, 0].mean()), float(known[:, 1].mean())) if len(known) else None
 
 
 def _locate_tokens(pieces: pa.ChunkedArray, sample: Whole) -> tuple[Whole, Whole, Whole]:
@@ -360,9 +358,8 @@ def _locate_tokens(pieces: pa.ChunkedArray, sample: Whole) -> tuple[Whole, Whole
     encoded = pieces.combine_chunks().fill_null("").dictionary_encode()
     distinct, of_token = encoded.dictionary.to_pylist(), encoded.indices.to_numpy().astype(np.int64)
     is_special = np.array([len(text) > 2 and text[0] == "<" and text[-1] == ">" for text in distinct], bool)[of_token]
-    opens, closes, ends_number = (
-        np.array([text.count(mark) for text in distinct], np.int64)[of_token] * ~is_special for mark in "<>,"
-    )
+    marks = np.array([(text.count("<"), text.count(">"), text.count(",")) for text in distinct], np.int64)
+    opens, closes, ends_number = marks.reshape(-1, 3)[of_token].T * ~is_special  # [tokens] each
     first = np.searchsorted(sample, sample)
     before = (count.cumsum() - count for count in (opens, closes, ends_number))
     opened, closed, commas = (sums - sums[first] for sums in before)

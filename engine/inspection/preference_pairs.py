@@ -238,7 +238,9 @@ def _texts(
         )
         for each in preferences
     ]
-    whole = {prompt, *(text for before, *tokens in texts for text in (before, *(before + token for token in tokens)))}
+    whole = {prompt}
+    for before, chosen, rejected in texts:
+        whole |= {before, before + chosen, before + rejected}
     cut = _cut(tokenizer, list(whole))
     for preference, (before, chosen, rejected) in zip(preferences, texts, strict=True):
         written = [*cut[prompt], *ids[: preference.pos]]

@@ -203,9 +203,12 @@ def estimates_of(
         atom = row["atom"]
         before = molecule.descriptors[atom] if atom is not None and 0 <= atom < molecule.atoms else "[C]"
         has_prefix = continued.startswith(written)
+        needed = None
+        if tokenizer is not None:
+            needed = needed_by_content([(before, continued)], tokenizer, form)[0]
         estimates[row["block"]] = BlockEstimate(
             text=continued,
-            needed=None if tokenizer is None else needed_by_content([(before, continued)], tokenizer, form)[0],
+            needed=needed,
             digits_lost=sum(map(str.isdigit, continued[len(written) :])) if has_prefix else None,
             displacement_ang=displacement_ang(written, continued),
         )

@@ -38,7 +38,7 @@ def struck_of(inspection: Inspected, steps: Mapping[int, Mapping[str, Any]]) -> 
     """Of a stored sample, as far as these rows of ``steps`` tell, by position."""
     if inspection.alignment is None or inspection.tokenizer is None:
         return {}
-    struck = {pos: ids for pos, row in steps.items() if (ids := row.get("struck"))}
+    struck = {pos: row["struck"] for pos, row in steps.items() if row.get("struck")}
     how = inspection.tokenizer, number_format(inspection.run)
     return struck_words(struck, inspection.alignment, inspection.molecule, *how)
 

@@ -35,11 +35,14 @@ def step_rows(written: Sequence[CapturedToken], alignments: Mapping[int, Alignme
             kinds = list(of.blocks[block].kinds) if 0 <= block < len(of.blocks) else None
             piece = token.piece.encode("utf-8", "replace").decode()
             columns[sample, token.pos] = {"piece": piece, "block": block, "kinds": kinds, "mark": mark}
-    end = {"block": -1, "kinds": None, "mark": ""}  # the end token, which no text has
-    return [
-        token._asdict() | (columns.get((token.sample_id, token.pos), end) if token.sample_id in alignments else {})
-        for token in written
-    ]
+    end: dict[str, object] = {"block": -1, "kinds": None, "mark": ""}  # the end token, which no text has
+    rows = []
+    for captured in written:
+        row = captured._asdict()
+        if captured.sample_id in alignments:
+            row = {**row, **columns.get((captured.sample_id, captured.pos), end)}
+        rows.append(row)
+    return rows
 
 
 def aligned_samples(generation: Generation, sample_ids: Collection[int]) -> dict[int, Alignment]:

@@ -140,7 +140,7 @@ class Task:
                 text = file.read().decode("utf-8", "replace")
         except OSError:
             return ()
-        return tuple(line for raw in text.splitlines()[-MOST_LINES:] if (line := one_line(raw)))
+        return tuple(filter(None, map(one_line, text.splitlines()[-MOST_LINES:])))
 
 
 class TaskQueue:

@@ -202,25 +202,27 @@ class _Log:
             have = counted(self.counted, "entry has", "entries have")
             notes = [*notes, f"{have} no token_idx; such entries were counted."]
         findings = findings_of(self.tally, self.length)
-        row = (
-            row
-            | dict(zip(("engine", "model", "precision"), self.key, strict=True))
-            | {
-                "created_at": datetime.now(UTC).isoformat(),
-                "origin": MEASURED if self.is_measured and not is_named else "imported",
-                "source": ", ".join(self.sources) or None,
-                "dtype": ", ".join(self.dtypes) or None,
-                "length": self.length or None,
-                "checkpoints": ", ".join(self.checkpoints),
-                "rules": self.rules.sha256,
-                "notes": " ".join(notes) or None,
-                "cause": findings[0]["cause"] if findings else None,
-                "certainty": findings[0]["certainty"] if findings else None,
-                "findings": json.dumps(findings),
-                **self.tally.sums,
-                **self.tally.ends,
-            }
-        )
+        engine, model, precision = self.key
+        first = findings[0] if findings else {"cause": None, "certainty": None}
+        row = {
+            **row,
+            "engine": engine,
+            "model": model,
+            "precision": precision,
+            "created_at": datetime.now(UTC).isoformat(),
+            "origin": MEASURED if self.is_measured and not is_named else "imported",
+            "source": ", ".join(self.sources) or None,
+            "dtype": ", ".join(self.dtypes) or None,
+            "length": self.length or None,
+            "checkpoints": ", ".join(self.checkpoints),
+            "rules": self.rules.sha256,
+            "notes": " ".join(notes) or None,
+            "cause": first["cause"],
+            "certainty": first["certainty"],
+            "findings": json.dumps(findings),
+            **self.tally.sums,
+            **self.tally.ends,
+        }
         return self.staging.publish({k: v for k, v in row.items() if v is not None})
 
 

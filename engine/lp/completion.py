@@ -56,7 +56,7 @@ class _Hands:
         spanned_by = [goal.spanned_by for goal in goals]
         bases = np.array([atoms[-1] if len(atoms) == 5 else atoms[0] for atoms in spanned_by], dtype=np.int64)
         others = np.array([atoms[1:4] for atoms in spanned_by], dtype=np.int64).reshape(-1, 3)
-        atoms = np.arange(first, first + count)[:, None]
+        atoms = np.arange(first, first + count)[:, None]  # [atoms that move, 1]
         moves = (atoms == others.ravel()).astype(np.float64) - (atoms == np.repeat(bases, 3))
         return cls(bases, others, np.array([goal.sign for goal in goals]), moves)
 
@@ -71,9 +71,12 @@ class _Planes:
 
     @classmethod
     def of(cls, planes: Sequence[tuple[int, ...]], first: int, count: int) -> list[_Planes]:
-        alike = [[plane for plane in planes if len(plane) == size] for size in sorted({len(plane) for plane in planes})]
-        moving = np.arange(first, first + count)[:, None]
-        return [cls(np.array(some), (moving == np.array(some).ravel()).astype(np.float64)) for some in alike]
+        moving = np.arange(first, first + count)[:, None]  # [atoms that move, 1]
+        made = []
+        for size in sorted(set(map(len, planes))):
+            atoms = np.array([plane for plane in planes if len(plane) == size])
+            made.append(cls(atoms, (moving == atoms.ravel()).astype(np.float64)))
+        return made
 
 
 class Completion:
@@ -108,8 +111,8 @@ class Completion:
             points[len(before) :, :, :3] = near + draws.normal(0, LOOSE_ANG, near.shape)
             points[len(before) :, :, 3] *= LOOSE_ANG
             steps = AGAIN
-        found = self._pull(points, placed[:atom], atom, until, steps)
-        states = np.repeat(placed[None], COUNT, axis=0)
+        found = self._pull(points, placed[:atom], atom, until, steps)  # [COUNT, atoms that move, 3]
+        states = np.repeat(placed[None], COUNT, axis=0)  # [COUNT, atoms, 3]
         states[:, atom : until + 1] = found
         is_right = np.ones(COUNT, dtype=bool)
         for checks in self.places.checks[atom : until + 1]:
@@ -135,8 +138,8 @@ class Completion:
         pulled = self._pulled
         moment = np.zeros_like(points)
         spread = np.zeros_like(points)
-        lower, upper = pulled.lower[rows, : until + 1], pulled.upper[rows, : until + 1]
-        fixed = np.concatenate([fixed, np.zeros((len(fixed), 1))], axis=1)
+        lower, upper = pulled.lower[rows, : until + 1], pulled.upper[rows, : until + 1]  # [m, n] each
+        fixed = np.concatenate([fixed, np.zeros((len(fixed), 1))], axis=1)  # [atoms that stand, 4]
         stands = np.broadcast_to(fixed, (len(points), *fixed.shape))
         checks, count = self.places.checks[rows], until + 1 - atom
         hands = _Hands.of([goal for of in checks for goal in of.goals if not goal.is_bond], atom, count)
@@ -149,7 +152,7 @@ class Completion:
             off = points[:, :, None] - everything[:, None]  # [K, m, n, 4]
             distances = np.sqrt(np.einsum("kmnd,kmnd->kmn", off, off)) + SMALL
             pull = np.maximum(lower - distances, 0) - np.maximum(distances - upper, 0)
-            force = np.einsum("kmn,kmnd->kmd", pull / distances, off)
+            force = np.einsum("kmn,kmnd->kmd", pull / distances, off)  # [K, m, 4]
             force[:, :, 3] -= PRESSED[is_late] * points[:, :, 3]
             if len(hands.bases):
                 force[:, :, :3] += _turned(everything, hands)
@@ -166,8 +169,8 @@ class Completion:
 def _turned(points: Array, hands: _Hands) -> Array:
     """What pushes the neighbours of centres to the side of their hand: [K, m, 3]."""
     arms = points[:, hands.others, :3] - points[:, hands.bases, None, :3]  # [K, hands, 3 arms, 3]
-    pushes = _cross(arms[:, :, [1, 2, 0]], arms[:, :, [2, 0, 1]])
-    volumes = hands.signs * np.einsum("khd,khd->kh", arms[:, :, 0], pushes[:, :, 0])
+    pushes = _cross(arms[:, :, [1, 2, 0]], arms[:, :, [2, 0, 1]])  # of each arm, by the two others
+    volumes = hands.signs * np.einsum("khd,khd->kh", arms[:, :, 0], pushes[:, :, 0])  # [K, hands]
     pushes *= (TURN * hands.signs * np.maximum(HAND - volumes, 0))[:, :, None, None]
     return np.asarray(hands.moves @ pushes.reshape(len(points), -1, 3))
 
@@ -182,6 +185,6 @@ def _off_planes(points: Array, planes: _Planes, *, is_new: bool) -> Array:
     group = points[:, planes.atoms, :3]  # [K, planes, atoms, 3]
     centred = group - group.mean(axis=2, keepdims=True)
     if is_new or planes.normals is None:
-        planes.normals = np.linalg.eigh(centred.swapaxes(-1, -2) @ centred)[1][..., 0]
+        planes.normals = np.linalg.eigh(centred.swapaxes(-1, -2) @ centred)[1][..., 0]  # of least spread
     off = FLAT * (centred @ planes.normals[..., None]) * planes.normals[:, :, None]
     return np.asarray(planes.moves @ off.reshape(len(points), -1, 3))

@@ -266,7 +266,7 @@ def find(atoms: Atoms, boxes: Boxes, count: int) -> tuple[Array, Array, Indices]
 
 def right_among(atoms: Atoms, boxes: Boxes, points: Array, box: Indices) -> tuple[Array, Array, Indices]:
     """Of points [P, 3] and their boxes [P]: the right ones, how far each may be moved, and the box of each."""
-    room = _room(atoms, points, boxes.atom[box])
+    room = _room(atoms, points, boxes.atom[box])  # [P] negative where a distance is wrong
     is_right = room >= 0
     points = points[is_right]
     box = box[is_right]

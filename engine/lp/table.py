@@ -6,7 +6,7 @@ in its cell, goes to the next one, or jumps to the one named by ``jump``. Two sy
 cell to cell, such as the one that closes this block: they are the two last classes. So a position LP is a program of
 forced and free cells over a node or two, and the exact LP is one cell a block over a number automaton.
 
-Everything here is plain numpy; ``driver`` runs it for a batch on a device.
+Everything here is plain numpy; ``driver`` runs it for a batch on a device. A table does not know which LP it is of.
 """
 
 from __future__ import annotations

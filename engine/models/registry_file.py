@@ -40,11 +40,11 @@ def add_entry(table: Mapping[str, Any]) -> ModelEntry:
     """Write it into the user's file, which is made where there is none."""
     entry, path = entry_to_add(table), written_file()
     before = read_text(str(path)) if path.is_file() else ""
+    if before and not before.endswith("\n"):
+        before += "\n"
     gap = "\n" if before.strip() else ""
     lines = "".join(f"{key} = {_toml(value)}\n" for key, value in table.items())
-    _replace(
-        path, f"{before}{'' if before.endswith(chr(10)) or not before else chr(10)}{gap}[[model]]\n{lines}", entry.name
-    )
+    _replace(path, f"{before}{gap}[[model]]\n{lines}", entry.name)
     return entry
 
 

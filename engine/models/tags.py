@@ -42,7 +42,9 @@ def tokenizer_name(entry: ModelEntry) -> str:
     if entry.tokenizer in RECIPES:
         return entry.tokenizer
     path = Path(entry.tokenizer)
-    name = entry.alias if entry.tokenizer == OWN_TOKENIZER else (path if path.suffix != ".json" else path.parent).name
+    name = path.parent.name if path.suffix == ".json" else path.name
+    if entry.tokenizer == OWN_TOKENIZER:
+        name = entry.alias
     return f"{name} ({OWN_TOKENIZER})" if name in RECIPES else name
 
 

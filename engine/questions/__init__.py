@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from engine.comparing.measures import has_samples, is_pool, run_names
 from engine.errors import DriftscopeError, nearest, one_line, shown
-from engine.figures.words import counted, listed
+from engine.figures.words import agreeing, counted, listed
 from engine.installed import modules_of
 from engine.models.registry import load_registry
 from engine.questions.question import Answered, Kind, NeedsTexts, Option, Question, SampleOf, with_note
@@ -122,7 +122,7 @@ def with_texts(question: Question, entries: Sequence[Entry]) -> tuple[list[Entry
     texts, pools = [e for e in entries if not is_pool(e)], [e for e in entries if is_pool(e)]
     if pools and not texts:
         names = listed([entry.id for entry in pools])
-        have = "has" if len(pools) == 1 else "have"
+        have = agreeing(len(pools), "has", "have")
         raise NeedsTexts(
             f"{question.TITLE!r} is asked of texts, and {names} {have} conformers alone", "Choose another run"
         )

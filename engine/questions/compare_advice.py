@@ -58,6 +58,16 @@ CANDIDATES = tuple(name for name, record in LPS.items() if record.is_candidate)
 ANY = "Setting with most LPs measured"
 SAME_TIME, NOTABLE = 1.1, 0.05
 
+
+def setting_choices(_: Store, entries: Sequence[Entry]) -> list[str]:
+    return [ANY, *dict.fromkeys(map(setting_words, settings_of(entries)))]
+
+
+def lp_choices(_: Store, entries: Sequence[Entry]) -> list[str]:
+    stored = [entry.row["lp"] for entry in entries if entry.row.get("lp")]
+    return list(dict.fromkeys([*LPS, *stored]))
+
+
 OPTIONS = (
     Option("advice_want", None, "Wanted", ("Usable", "Clean", "Passed"), help="Usable: clean and right in 3D; clean "
            f"where not all are judged. Clean: {RULE_HELP['clean']}. Passed: {RULE_HELP['passed']}."),
@@ -65,12 +75,8 @@ OPTIONS = (
     Option("advice_molecules", 10_000, "Molecules to write", bounds=(1, 1_000_000_000), help="For times in the table"),
     Option("advice_probe", 64, "Molecules per probe", bounds=(4, 2_000), help="With fewer than 35, a 90 % rate cannot "
            "be confirmed"),
-    Option("advice_setting", ANY, "Setting",
-           lambda _, entries: [ANY, *dict.fromkeys(map(setting_words, settings_of(entries)))],
-           help="Sampling, batch, backend and device: never mixed"),
-    Option("advice_lps", CANDIDATES, "LPs to choose from",
-           lambda _, entries: list(dict.fromkeys([*LPS, *(e.row["lp"] for e in entries if e.row.get("lp"))])),
-           is_many=True),
+    Option("advice_setting", ANY, "Setting", setting_choices, help="Sampling, batch, backend and device: never mixed"),
+    Option("advice_lps", CANDIDATES, "LPs to choose from", lp_choices, is_many=True),
 )  # fmt: skip
 COLUMNS = {
     "lp": Column("LP", is_pinned=True),

@@ -26,7 +26,7 @@ from engine.errors import RunError
 from engine.figures.conventions import CONVENTIONS, LEGEND
 from engine.figures.coverage_metrics import DRUG_LIKE_ANG, FIGURES, SMALL_ANG, THRESHOLDS_ANG, SetFigures
 from engine.figures.statistics import LEAST_MOLECULES, Bootstrap, Interval
-from engine.figures.words import capitalised, counted, listed, percent, points, span
+from engine.figures.words import agreeing, capitalised, counted, listed, percent, points, span
 from engine.questions.question import Chart, Column, NeedsWork, Of, Option, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry
 from engine.store.references import reference_set
@@ -189,8 +189,8 @@ def check_computed(store: Store, runs: Sequence[Entry], request: EvaluationReque
     missing = [entry.id for entry in runs if not is_computed(store, entry, request)]
     if missing:
         more = ["--references", request.references.name] if request.references else []
-        are = "is" if len(missing) == 1 else "are"
-        problem = f"{len(missing)} of {counted(len(runs), 'run')} {are} not evaluated against these references yet"
+        of = f"{len(missing)} of {counted(len(runs), 'run')} {agreeing(len(missing), 'is', 'are')}"
+        problem = f"{of} not evaluated against these references yet"
         raise NeedsWork(problem, *(["evaluate", run_id, *more] for run_id in missing))
 
 

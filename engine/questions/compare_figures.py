@@ -121,22 +121,13 @@ def figure_rows(store: Store, entries: Sequence[Entry], names: Mapping[str, str]
         paired = compare_entries(store, control, entry) if entry is not control else None
         for measure in MEASURES:
             found = figure_row(entry, measure, more)
-            beside_control: dict[str, Any] = {}
+            compared: dict[str, Any] = {}
             if paired is None:
                 of_control[measure.name] = found["value"]
             else:
-                beside_control = against(measure, control, entry, of_control[measure.name], found["value"], paired)
-            rows.append(
-                {
-                    "run": entry.id,
-                    "name": names[entry.id],
-                    "measure": measure.name,
-                    "figure": measure.words,
-                    "unit": measure.unit,
-                    **found,
-                    **beside_control,
-                }
-            )
+                compared = against(measure, control, entry, of_control[measure.name], found["value"], paired)
+            head = {"run": entry.id, "name": names[entry.id], "measure": measure.name}
+            rows.append({**head, "figure": measure.words, "unit": measure.unit, **found, **compared})
     known = {row["measure"] for row in rows if row["value"] is not None}
     return [row for row in rows if row["measure"] in known]
 

@@ -114,8 +114,8 @@ def answer(tables: Tables, options: Options) -> str:
     for row in tables["verdicts"].to_pylist():
         test, ratio = rows[row["run"]], row["wall_s_a_sample_ratio"]
         pace = time_words(test) if ratio is None else pace_words(ratio, row["wall_s_a_sample_mark"])
-        mark = row["usable_rate_mark"]
-        parts.append(f"{row['name']}: {pace}, {usable_words(test)}{f' ({MARKS[mark]})' if mark in MARKS else ''}.")
+        mark = MARKS.get(row["usable_rate_mark"])
+        parts.append(f"{row['name']}: {pace}, {usable_words(test)}" + (f" ({mark})." if mark else "."))
     gaps = [row["name"] for row in rows.values() if row["seconds"] is None or row["share"] is None]
     notes = [f"Not drawn, time or usable rate unknown: {listed(gaps)}."] if gaps else []
     return answer_text(parts, [*notes, *tables["notes"]["note"].to_pylist()])

@@ -29,6 +29,7 @@ OPTIONS = ()
 LEAST_P = 1e-30  # of a probability that rounds to 0
 MOST_SAMPLES = 5_000  # the first with kept steps
 MOSTLY, NOTHING = 0.99, 0.0005  # own choices from which on forcing hardly matters; mass within rounding
+SHARES = ("own_choice", "p_forced", "removed", "surprise")
 COLUMNS = {
     "where": Column("where", help="Of forced tokens the place, of free ones the LP's rule"),
     "own_choice": Column("model's own choice", "%", "Share of forced tokens that were its likeliest"),
@@ -39,9 +40,9 @@ COLUMNS = {
     "rmsd_ang": Column("RMSD", "Å", "To the nearest of the run's references"),
     "sample": Column("sample", page="drift"),
     "taken": Column(is_hidden=True),
-    **{f"{name}_{end}": Column(is_hidden=True) for name in ("own_choice", "p_forced", "removed", "surprise")
-       for end in ("low", "high")},
-}  # fmt: skip
+    **dict.fromkeys((f"{name}_low" for name in SHARES), Column(is_hidden=True)),
+    **dict.fromkeys((f"{name}_high" for name in SHARES), Column(is_hidden=True)),
+}
 CHARTS = (
     Chart("points", "along", "surprise", "along", colour="", low="surprise_low", high="surprise_high", interval="y",
           hover=("along", "surprise", "forced")),

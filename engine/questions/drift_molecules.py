@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from engine.comparing.measures import run_names
 from engine.errors import DriftscopeError, shown
-from engine.figures.words import angstrom, counted, rounded
+from engine.figures.words import agreeing, angstrom, counted, rounded
 from engine.inspection.molecules import CUT_BAR, JUDGED, SHOWS, DriftBin, sample_table
 from engine.questions.question import Column, Of, Option, Options, Tables
 from engine.records import RULE_HELP
@@ -128,7 +128,7 @@ def counts(tables: Tables) -> str:
     failed, clean = (pc.sum(column).as_py() or 0 for column in (pc.invert(table["passed"]), table["clean"]))
     decodes = pc.sum(table["decodes"]).as_py()  # None where only old runs are chosen, which do not know
     decode = "" if decodes is None else f"{decodes:,} decode, "
-    fail = f"{failed:,} {'fails' if failed == 1 else 'fail'} the reports' rule"
+    fail = f"{failed:,} {agreeing(failed, 'fails', 'fail')} the reports' rule"
     usable = pc.sum(table["usable"]).as_py()  # None where nothing was judged
     kept = f"{clean:,} clean" + ("" if usable is None else f", {usable:,} usable")
     return (

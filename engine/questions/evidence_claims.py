@@ -24,12 +24,18 @@ from engine.store.store import Store
 SIGNS = dict(zip(VERDICTS, "✓✗≠∼?", strict=True))
 TITLE = "Which claims of the reports hold?"
 OF = Of("run", least=0, most=0)
+
+
+def subjects(*_: object) -> dict[str | None, str]:
+    names = sorted({claim.subject for claim in load_claims()})
+    return {None: "anything", **dict(zip(names, names, strict=True))}
+
+
 OPTIONS = (
     Option("report", (), "Report", REPORTS, is_many=True),
     Option("verdict", (), "Verdict", VERDICTS, is_many=True),
     Option("find", "", "Contains"),
-    Option("about", None, "About",
-           lambda *_: {None: "anything"} | {name: name for name in sorted({claim.subject for claim in load_claims()})}),
+    Option("about", None, "About", subjects),
     Option("figure", False, "Only with a figure"),
     Option("claim", None, is_picked=True),
 )  # fmt: skip

@@ -46,10 +46,13 @@ CHARTS = (
 )  # fmt: skip
 TABLES = ("main", "lanes")
 Row = dict[str, Any]
-OPTIONS = (
-    Option("lost_third_model", None, "Model of the lanes",
-           lambda store, _: [document["model"] for document in load_usable(store.locations)[0]]),
-)  # fmt: skip
+
+
+def models(store: Store, _: object) -> list[str]:
+    return [document["model"] for document in load_usable(store.locations)[0]]
+
+
+OPTIONS = (Option("lost_third_model", None, "Model of the lanes", models),)
 CAUSES = {
     "failed parses": "because answers no longer parse",
     "placeholder and cut": "because the placeholder cuts numbers",
@@ -97,14 +100,8 @@ def changes_of(document: Row) -> Iterator[Row]:
     deltas += [(words, (delta or {}).get("cov_r"), False) for words, delta in others.items()]
     for step, delta, is_fall in deltas:
         if delta:
-            yield {
-                "model": document["model"],
-                "step": step,
-                "change": delta["value"],
-                "low": delta["low"],
-                "high": delta["high"],
-                "is_fall": is_fall,
-            }
+            ends = {end: delta[end] for end in ("low", "high")}
+            yield {"model": document["model"], "step": step, "change": delta["value"], **ends, "is_fall": is_fall}
 
 
 def lane_row(lane: Row) -> Row:

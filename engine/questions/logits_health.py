@@ -145,14 +145,9 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     if token is None or not text["first_token"] <= token <= text["last_token"]:  # the window of the first damage
         token = text["first_token"] if text["first_damaged"] is None else text["first_damaged"]
     token -= (token - text["first_token"]) % tokens
-    window = {
-        "checkpoint": text["checkpoint"],
-        "positions": int(options["positions"]),
-        "position": options["position"],
-        "token": token,
-        "tokens": tokens,
-        "sequence": text["sequence"],
-    }
+    of_text = {name: text[name] for name in ("checkpoint", "sequence")}
+    of_map = {"position": options["position"], "positions": int(options["positions"])}
+    window = {**of_text, **of_map, "token": token, "tokens": tokens}
     cells = value_rows(damage_query(store, log, VALUES + WINDOW, **window).to_pylist())
     filters = {"flags": list(options["flags"]), "at": list(options["at"]), "meant": options["meant"]}
     shares = [row | {"share": row["damaged"] / row["seen"]} for row in report["positions"]]

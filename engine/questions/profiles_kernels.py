@@ -56,9 +56,11 @@ COLUMNS = {
     "share": Column("share", "%", "Of all work"),
     "name": Column("full name"),
     "key": Column(is_hidden=True),
-    **{name: Column(words, "µs") for name, words in (("min_us", "shortest"), ("max_us", "longest"),
-                                                     ("delay_us", "after its launch"), ("us", "time"))},
-}  # fmt: skip
+    "min_us": Column("shortest", "µs"),
+    "max_us": Column("longest", "µs"),
+    "delay_us": Column("after its launch", "µs"),
+    "us": Column("time", "µs"),
+}
 CHARTS = (
     Chart("bars", "value", "short_name", "largest", colour="move", text="value",
           hover=("name", "family", "value", "calls_control", "calls_test"), picks="option:operation:key"),

@@ -174,7 +174,8 @@ def arrow_ready(relation: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
     columns = []
     for number, (name, as_text) in enumerate(zip(relation.columns, is_text, strict=True), 1):
         quoted = name.replace('"', '""')
-        columns.append(f'#{number}{"::VARCHAR" if as_text else ""} AS "{quoted}"')
+        cast = "::VARCHAR" if as_text else ""
+        columns.append(f'#{number}{cast} AS "{quoted}"')
     return relation.project(", ".join(columns)).project("*")  # which makes the names differ
 
 

@@ -1,6 +1,6 @@
 """Samples as rows of the store's tables, and what a group of them adds up to.
 
-Written by the engine or read from a report file, a sample is the same row.
+Written by the engine or read from a report file, a sample is the same row. Nothing here knows the store's files.
 """
 
 from __future__ import annotations

@@ -387,8 +387,13 @@ def decode_each(reader: ReaderName, text: str, form: NumberFormat = READ_FORMAT)
 
 def conformers_of_graph(text: str, mol: Chem.Mol, form: NumberFormat = READ_FORMAT) -> list[Chem.Mol | None]:
     """The conformers of an answer; None for one that does not read strictly, or is of another molecule."""
-    each = decode_each("strict", text, form)
-    return [None if isinstance(one, DriftscopeError) or not same_graph(one.mol, mol) else one.mol for one in each]
+    mols: list[Chem.Mol | None] = []
+    for decoded in decode_each("strict", text, form):
+        if isinstance(decoded, DriftscopeError) or not same_graph(decoded.mol, mol):
+            mols.append(None)
+        else:
+            mols.append(decoded.mol)
+    return mols
 
 
 def decode_as_group(text: str) -> Decoded:

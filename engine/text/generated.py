@@ -276,10 +276,11 @@ def _align(template: Sequence[Unit], generated: Sequence[Unit]) -> list[int]:
     if not 0 < rows * columns <= MOST_CELLS:
         # Text thousands of blocks long follows no template; pair from the left as far as both go.
         return [index if index < columns else -1 for index in range(rows)]
-    every = {*generated, *template}
-    atoms, units = ({key: rank for rank, key in enumerate(keys)} for keys in ({unit[0] for unit in every}, every))
-    mine, theirs = (np.array([(atoms[unit[0]], units[unit]) for unit in side]) for side in (generated, template))
-    same = mine[:, None, :] == theirs[None, :, :]
+    units = {unit: number for number, unit in enumerate({*generated, *template})}
+    atoms = {atom: number for number, atom in enumerate({unit[0] for unit in units})}
+    mine = np.array([(atoms[unit[0]], units[unit]) for unit in generated])  # [rows, 2]
+    theirs = np.array([(atoms[unit[0]], units[unit]) for unit in template])  # [columns, 2]
+    same = mine[:, None, :] == theirs[None, :, :]  # [rows, columns, 2]: the same atom, the same unit
     similarity = np.where(same[..., 1], SAME, np.where(same[..., 0], SAME_ATOM, OTHER)).astype(np.int32)
     score = np.empty((rows + 1, columns + 1), dtype=np.int32)  # the best one of each pair of beginnings
     score[0] = gaps = GAP * np.arange(columns + 1, dtype=np.int32)

@@ -224,10 +224,10 @@ def needed_by_content(
         for index, (_, content) in enumerate(blocks)
         if _CONTENT.fullmatch(content) and form.closing not in content
     ]
-    probes = [
-        f"{descriptor if _DESCRIPTOR.fullmatch(descriptor) else '[C]'}{form.opening}{content}{form.closing}["
-        for descriptor, content in (blocks[index] for index in sound)
-    ]
+    probes = []
+    for descriptor, content in (blocks[index] for index in sound):
+        before = descriptor if _DESCRIPTOR.fullmatch(descriptor) else "[C]"
+        probes.append(f"{before}{form.opening}{content}{form.closing}[")
     needs = needed_tokens(["\n".join(probes)], tokenizer, form)[0].tolist()
     by_block = dict(zip(sound, needs, strict=True))
     return [by_block.get(index, 0) for index in range(len(blocks))]

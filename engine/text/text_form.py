@@ -50,7 +50,8 @@ def text_form_of(texts: Sequence[str], bins: BinFormat | None = None) -> TextFor
     not say where these begin and end."""
     answers = _answers(texts, bins)
     numbers, found = (bins, list[str]()) if bins is not None else _decimals(answers)
-    kinds = Counter(kind for text in islice(texts, MOST_MOLECULES) if (kind := _descriptors(text, bins or READ_FORMAT)))
+    of_texts = [_descriptors(text, bins or READ_FORMAT) for text in islice(texts, MOST_MOLECULES)]
+    kinds = Counter(kind for kind in of_texts if kind)
     descriptors = kinds.most_common(1)[0][0] if kinds else None
     if descriptors:
         found.append(f"descriptors {SPELLED[descriptors]}, by {counted(kinds[descriptors], 'text')} of the sample")
@@ -68,7 +69,7 @@ def _decimals(answers: Sequence[str]) -> tuple[NumberFormat | None, list[str]]:
 
 def _answers(texts: Sequence[str], bins: BinFormat | None) -> list[str]:
     answers = [answer for text in texts for answer in find_answer(text).conformers if "<" in answer or other_form(text)]
-    others = Counter(form for answer in answers if (form := other_form(answer)))
+    others = Counter(form for form in map(other_form, answers) if form)
     if others.total() * 2 > len(answers):
         form = others.most_common(1)[0][0]
         is_bins = form in ("bins", "binned")

@@ -66,7 +66,7 @@ def default_choice(entries: Sequence[Entry], of_all_models: bool = True) -> list
     with_samples = [entry for entry in reversed(entries) if has_samples(entry)]
     newest = [entry for entry in with_samples if not is_profiled(entry)] or with_samples
     largest = sorted(newest, key=lambda entry: -entry.parts[SAMPLES.name].rows)
-    groups = [group for control in largest if (group := _with_lps(control, newest))]
+    groups = list(filter(None, (_with_lps(control, newest) for control in largest)))
     if not groups:
         pools = [entry for entry in largest if is_pool(entry)]
         return [entry for entry in largest if entry not in pools][:1] + pools[:1]

@@ -391,7 +391,9 @@ def guard_words(sample: Mapping[str, Any]) -> str:
     redrawn, dead_ends, struck = (sample[name] for name in ("redrawn_blocks", "dead_ends", "struck_tokens"))
     if dead_ends is None:
         return f"redrawn {counted(redrawn, 'time')}" if redrawn else ""
-    went_back = f", went back {'once' if redrawn == 1 else counted(redrawn, 'time')}" if redrawn else ""
+    went_back = ""
+    if redrawn:
+        went_back = ", went back once" if redrawn == 1 else f", went back {redrawn:,} times"
     return f"{counted(dead_ends, 'dead end')}{went_back}, {counted(struck, 'token')} struck"
 
 

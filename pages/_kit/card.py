@@ -64,8 +64,8 @@ def card(key: str, store: Store, ids: Sequence[str], given: Mapping[str, Any] = 
         about = help_with_words(question.TITLE, (question.__doc__ or "").strip())
         head.header(question.TITLE, anchor=False, help=about, width="content")
         if not question.OF.least <= len(ids) <= question.OF.most:
-            few = len(ids) < question.OF.least
-            st.info(f"Choose {'at least' if few else 'at most'} {question.OF.least if few else question.OF.most}.")
+            is_few = len(ids) < question.OF.least
+            st.info(f"Choose at least {question.OF.least}." if is_few else f"Choose at most {question.OF.most}.")
             return
         with shown_errors(question.TITLE, stops=False):
             area = st.container(key=f"answer-{key}")

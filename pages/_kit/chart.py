@@ -50,7 +50,8 @@ def value_words(value: object, column: Column) -> str:
         return f"{hundredths(value)} %"
     if column.unit == "×":
         return times(value)
-    return f"{number(round(value) if value == round(value) else value)} {column.unit}".rstrip()
+    shown = round(value) if value == round(value) else value
+    return f"{number(shown)} {column.unit}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,7 +368,9 @@ def points(chart: Chart, series: Series) -> Row:
     """With whiskers from ``low`` to ``high``, where these are known."""
     colours, rows, place = palette(), series.rows, series.place
     faint = [bool(row.get(chart.faint)) for row in rows]
-    sizes = [row.get(chart.size) or 9 for row in rows] if chart.size else [7 if is_faint else 11 for is_faint in faint]
+    sizes = [7 if is_faint else 11 for is_faint in faint]
+    if chart.size:
+        sizes = [row.get(chart.size) or 9 for row in rows]
     some: Row = {}
     if chart.text:
         some = labels_of(chart, rows, is_first=place == 0 or chart.colour in ("run", "name"))
@@ -433,6 +436,10 @@ def bars(chart: Chart, series: Series) -> Row:
         purpose, shape = SIGNS[rows[0]["sign"]]
         colour = getattr(colours, purpose)
     pattern = {"shape": shape, "fillmode": "overlay", "fgcolor": colours.background, "size": 6, "solidity": 0.22}
+    x = [row[chart.x] for row in rows]
+    begins = [row[chart.low] for row in rows] if chart.low else None
+    if begins is not None:
+        x = [end - begin for end, begin in zip(x, begins, strict=True)]
 
     return {
         "type": "bar",
@@ -443,12 +450,11 @@ def bars(chart: Chart, series: Series) -> Row:
             "line": {"color": colour, "width": 1},
             "opacity": [FADED if row[chart.faint] else 1 for row in rows] if chart.faint else None,
         },
-        "x": [row[chart.x] - row[chart.low] if chart.low else row[chart.x] for row in rows],
+        "x": x,
         "y": [row[chart.y] for row in rows],
-        "base": [row[chart.low] for row in rows] if chart.low else None,
+        "base": begins,
         "width": [row[chart.size] for row in rows] if chart.size else None,
-        "textposition": "outside" if chart.text else None,
-        "cliponaxis": False if chart.text else None,
+        **({"textposition": "outside", "cliponaxis": False} if chart.text else {}),
     }
 
 

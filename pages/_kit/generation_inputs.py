@@ -26,6 +26,12 @@ MOST_PROBLEMS = 3
 FILTERS = ("temperature", "top_k", "top_p", "min_p")
 
 
+def first_words(text: str) -> list[tuple[int, str]]:
+    """The first word of each line that has one, as in .smi files, and the line's number, from 1."""
+    lines = enumerate(map(str.split, text.splitlines()), 1)
+    return [(number, words[0]) for number, words in lines if words]
+
+
 @st.cache_data(max_entries=4_000, show_spinner=False)
 def read_smiles(smiles: str) -> Molecule | str:
     """The molecule, or Markdown that says what is wrong with it, with a mark below the position where that is known."""

@@ -106,7 +106,8 @@ class Picker:
             except StoreError as error:
                 missing.append(name)
                 complaint = capitalised(error.what.replace(self.kind.key, self.noun, 1))
-                complaints.append(f"{complaint}{self.among if complaint.startswith('There is no') else ''}.")
+                among = self.among if complaint.startswith("There is no") else ""
+                complaints.append(f"{complaint}{among}.")
         if entries and self.has_control and control in missing:
             complaints[0] += f" The first {self.noun} below is the control instead."
         if len(names) > self.most:

@@ -56,10 +56,10 @@ def _made(make: Callable[[pa.Table], bytes], table: Callable[[], pa.Table] | pa.
 
 def csv_of(table: pa.Table) -> bytes:
     """Lists become texts, since CSV has none; what is nested deeper becomes JSON, and bytes hexadecimal digits."""
-    columns = [
-        column if (texts := _texts(column, column.type)) is None else pa.array(map(safe_cell, texts), pa.string())
-        for column in table.columns
-    ]
+    columns = []
+    for column in table.columns:
+        texts = _texts(column, column.type)
+        columns.append(column if texts is None else pa.array(map(safe_cell, texts), pa.string()))
     flat = pa.table(columns, [safe_cell(name) for name in table.column_names])
     file = io.BytesIO()
     pyarrow.csv.write_csv(flat, file)

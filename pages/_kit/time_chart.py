@@ -31,9 +31,11 @@ def time_figure(chart: Chart, tables: Mapping[str, pa.Table], columns: Mapping[s
     names = list(dict.fromkeys(table[chart.split].to_pylist()))
     hues = hues_of(list(dict.fromkeys(table[chart.colour].to_pylist())))
     spans_of = {name: [span for span in spans if span[chart.split] == name] for name in names}
-    lanes_of = {name: list(dict.fromkeys(span["lane"] for span in spans_of[name])) for name in names}
+    lanes_of = {name: list(dict.fromkeys(span["lane"] for span in of)) for name, of in spans_of.items()}
     low, high = pc.min(table[chart.x]).as_py(), pc.max(table[chart.high]).as_py()
-    heights = [height for name in names for height in (AREA_PX, LANE_PX * max(1, len(lanes_of[name])))]
+    heights = []
+    for name in names:
+        heights += [AREA_PX, LANE_PX * max(1, len(lanes_of[name]))]
     figure = make_subplots(
         rows=len(heights),
         cols=1,

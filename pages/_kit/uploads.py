@@ -16,7 +16,8 @@ _HELD, _PAGE = "uploads held", "uploads of page"
 def uploads(label: str, types: Sequence[str], *, key: str, several: bool = False, help: str) -> list[UploadedFile]:
     """The field, and the files in it."""
     chosen = st.file_uploader(label, list(types), accept_multiple_files=several, key=key, help=help)
-    files = chosen if isinstance(chosen, list) else [] if chosen is None else [chosen]
+    each = chosen if isinstance(chosen, list) else [chosen]
+    files = [file for file in each if file is not None]
     st.session_state.setdefault(_HELD, {})[key] = [file.file_id for file in files]
     return files
 

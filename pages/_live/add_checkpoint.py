@@ -205,7 +205,7 @@ def _result(job: Job[Added], seen: st.delta_generator.DeltaGenerator) -> Added:
 def _show(added: Added) -> None:
     """What was found of a checkpoint that is not added yet."""
     lines = [f"**{escaped(added.entry.name)}** can be added.", *map(escaped, added.found)]
-    lines.append(f"LPs that work: {escaped(listed(added.working) if added.working else 'none')}")
+    lines.append(f"LPs that work: {escaped(listed(added.working) or 'none')}")
     st.success("\n".join(f"- {line}" if number else f"{line}\n" for number, line in enumerate(lines)))
     for why, names in added.reasons.items():
         st.warning(f"Not {escaped(listed(names))}: {escaped(why)}", icon=":material/block:")

@@ -46,7 +46,8 @@ def lane_files(lane: Running, entry: Entry, shown: int) -> None:
 
 def all_files(lanes: Sequence[Running], entries: Mapping[str, Entry]) -> None:
     """One button for what the lanes' own download menus have."""
-    done = [(f"{lane.number}-{lane.lp}", entry) for lane in lanes if (entry := entries.get(lane.run_id or ""))]
+    written = [(lane, entries.get(lane.run_id or "")) for lane in lanes]
+    done = [(f"{lane.number}-{lane.lp}", entry) for lane, entry in written if entry]
     about = "Of every lane its conformers with verdicts (SDF) and its report (JSON), and one table of all samples."
     file_button("Download all", partial(zip_of, done), "lanes.zip", key="download_all", help=about, type="secondary")
 

@@ -45,8 +45,10 @@ def line_of(lane: int, code: str) -> Line:
 
 def code_words(code: str) -> str:
     """``text damaged, stereo right, geometry not judged, not usable``"""
+    if not code:
+        return "no result"
     words = [f"{part} {WORDS[mark]}" for part, mark in zip(PARTS, code, strict=False)]
-    return ", ".join(words + ([] if code[-1:] == "r" else ["not usable"])) if code else "no result"
+    return ", ".join(words if code.endswith("r") else [*words, "not usable"])
 
 
 def harm_of(row: Row) -> tuple[float, ...]:

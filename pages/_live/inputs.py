@@ -22,7 +22,7 @@ from engine.models.server import is_server_set
 from engine.records import DESCRIPTORS, Descriptors, Molecule
 from pages._kit.choices import complain
 from pages._kit.errors import error_markdown, escaped
-from pages._kit.generation_inputs import FIRST_MODEL, backend_input, read_smiles, show_problems
+from pages._kit.generation_inputs import FIRST_MODEL, backend_input, first_words, read_smiles, show_problems
 from pages._live.add_checkpoint import add_button, newly_added
 
 MOST_LANES, MOST_SHOWN = 4, 60
@@ -139,7 +139,7 @@ def read_lines(text: str) -> tuple[tuple[Molecule, ...], list[str]]:
         text = "\n".join(smiles_of_mol_blocks(text, most=MOST_MOLECULES)) or text
     except DriftscopeError as error:
         return (), [error_markdown(error)]
-    lines = [(number, words[0]) for number, line in enumerate(text.splitlines(), 1) if (words := line.split())]
+    lines = first_words(text)
     if len(lines) > MOST_MOLECULES:
         return (), [
             f"Limit: {MOST_MOLECULES} molecules, got {len(lines):,}. Use `.venv/bin/python -m engine run` for more."
@@ -213,7 +213,7 @@ def _lane_input(number: int, column: DeltaGenerator) -> LaneChoice:
             bind="query-params",
             help="The coordinates whose tokens a position LP counts. Default: the LP's own.",
         )
-        own_label = f"as {'the LP' if info is not None and info.descriptors else 'the model'}"
+        own_label = "as the LP" if info is not None and info.descriptors else "as the model"
         how = st.selectbox(
             "Descriptors",
             [OWN, *DESCRIPTORS],

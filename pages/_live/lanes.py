@@ -9,7 +9,7 @@ import streamlit as st
 
 from engine.errors import one_line
 from engine.figures.queue_words import waiting_words
-from engine.figures.words import capitalised, counted, fixed, percent, signed, speed
+from engine.figures.words import agreeing, capitalised, counted, fixed, percent, signed, speed
 from engine.inspection.atoms import rows_of_sample, token_rows, tokens_of_sample, worst_first
 from engine.inspection.sample import Inspected
 from engine.jobs.lane import LaneWatch
@@ -144,17 +144,19 @@ def counters(lane: Running, shown: int) -> None:
         return
     counts = tally(watch, shown)
     blocks = counts["blocks"]
-    is_position = watch.reader is not None and mode_of(watch.reader.lp) == "position"
     memory = "" if watch.is_served else f" · **{fixed(watch.memory_mb, 0)}** MB"
     passes = "" if watch.is_served else f" · {watch.forward_passes:,} passes"
+    drift, help = "hypothetical drift", f"{COUNTS_HELP} {HYPOTHETICAL_HELP}"
+    if watch.reader is not None and mode_of(watch.reader.lp) == "position":
+        drift, help = "drift", COUNTS_HELP
     st.markdown(
         unbroken(
             f"{escaped(machine_words(watch.run_row))} · **{fixed(tokens_a_second(watch), 0)}** tokens/s{memory}  \n"
             f"**{watch.tokens:,}** tokens · {percent(watch.forced_tokens / watch.tokens)} forced{passes}  \n"
             f":red[junk **{counts['junk']}**] · :orange[cut **{counts['cut']}**] of {counted(blocks, 'block')} · "
-            f"{'' if is_position else 'hypothetical '}drift {_drift_words(counts)}"
+            f"{drift} {_drift_words(counts)}"
         ),
-        help=COUNTS_HELP if is_position else f"{COUNTS_HELP} {HYPOTHETICAL_HELP}",
+        help=help,
     )
     if is_guarded(watch):
         st.markdown(_guard_words(watch), help=SHAPED_HELP if is_shaped(watch) else GUARD_HELP)
@@ -168,12 +170,14 @@ def _drift_words(counts: Mapping[str, int]) -> str:
 
 def _guard_words(watch: LaneWatch) -> str:
     """``struck **31** · dead ends **2** (1 bonds, 1 clash) · **45** tokens thrown away``"""
-    redrawn = watch.redrawn
-    reasons = ", ".join(f"{count:,} {check}" for check, count in redrawn.most_common())
-    counts = f"blocks redrawn **{redrawn.total():,}** {'time' if redrawn.total() == 1 else 'times'}"
+    times = watch.redrawn.total()
+    counts = f"blocks redrawn **{times:,}** {agreeing(times, 'time', 'times')}"
     if is_shaped(watch):
         counts = f"struck **{watch.struck_tokens:,}** · dead ends **{watch.dead_ends:,}**"
-    return counts + (f" ({reasons})" if reasons else "") + f" · **{watch.thrown_tokens:,}** tokens thrown away"
+    if watch.redrawn:
+        reasons = ", ".join(f"{count:,} {check}" for check, count in watch.redrawn.most_common())
+        counts += f" ({reasons})"
+    return f"{counts} · **{watch.thrown_tokens:,}** tokens thrown away"
 
 
 def written(lane: Running, shown: int) -> None:

@@ -330,7 +330,8 @@ def _parsed(content: bytes) -> dict[str, Any]:
         msgspec.convert(document, _Report)
     except json.JSONDecodeError as error:
         ends = "Unterminated" in error.msg or not text[error.pos :].strip()
-        raise FileError(f"it {'ends early' if ends else 'is no report'}: {error}", "Copy it again") from error
+        what = "it ends early" if ends else "it is no report"
+        raise FileError(f"{what}: {error}", "Copy it again") from error
     except ValueError as error:
         raise FileError(f"it is no report: {error}", "Correct it there") from error
     if _HALF.search(text):  # halves of a character outside the BMP, which no text can hold, become a question mark

@@ -56,8 +56,8 @@ def view_rows(rows: Iterable[AtomRow], tokens: Sequence[Token], other: str = "")
             name=visible(other or row.name, 80, blanks=False),
             kind=row.damage,
             tag=TAGS.get(row.damage, row.damage),
-            off="" if row.off_ang is None else f"{'≈ ' * row.is_estimate}{angstrom(row.off_ang).removesuffix(' Å')}",
-            need="" if row.given is None else f"{'?' if row.needed is None else row.needed} of {row.given}",
+            off=_off_words(row),
+            need=_need_words(row),
             words=visible(row.words, 600, blanks=False),
             is_other=bool(other),
             is_quiet=row.is_quiet,
@@ -81,6 +81,22 @@ def text_parts(tokens: Iterable[Token]) -> list[list[tuple[int, str, str]]]:
     """Column, piece and marks of each token that was written, in parts that change with none but their own tokens."""
     written = [(token.column, visible(token.piece), token.marks) for token in tokens if "n" not in token.marks]
     return [written[start : start + TEXT_PART] for start in range(0, len(written), TEXT_PART)]
+
+
+def _off_words(row: AtomRow) -> str:
+    """Å without the unit: ``0.42``, of an estimate ``≈ 0.42``."""
+    if row.off_ang is None:
+        return ""
+    figure = angstrom(row.off_ang).removesuffix(" Å")
+    return f"≈ {figure}" if row.is_estimate else figure
+
+
+def _need_words(row: AtomRow) -> str:
+    """``7 of 6`` tokens; nothing where no template counts them."""
+    if row.given is None:
+        return ""
+    needed = "?" if row.needed is None else row.needed
+    return f"{needed} of {row.given}"
 
 
 def visible_token(token: Token) -> Token:

@@ -29,6 +29,7 @@ from pages._kit.generation_inputs import (
     FILTERS,
     FIRST_MODEL,
     bins_input,
+    first_words,
     quick_inputs,
     read_smiles,
     sampling_input,
@@ -243,7 +244,7 @@ def _typed() -> Molecules:
         bind="query-params",
         help=f"Up to {MOST_TYPED:,}. Text after a SMILES is ignored. Runs over the same molecules can be paired.",
     )
-    lines = [(number, words[0]) for number, line in enumerate((text or "").splitlines(), 1) if (words := line.split())]
+    lines = first_words(text or "")
     if len(lines) > MOST_TYPED:
         return Molecules(problem=f"Limit: {MOST_TYPED:,} typed molecules. Use a file for more.")
     smiles, problems = [smiles for _, smiles in lines], _problems(lines)
@@ -324,7 +325,9 @@ def show_import(
         text = column.text_input(label, key=name, bind="query-params", max_chars=MOST_TEXT, placeholder=placeholder)
         words += [f"{option}={value}"] if (value := " ".join((text or "").split())) else []
     words += [*options(), "--"]
-    of = names[0] if len(names) == 1 else f"{len(names)} {'patterns' if paths else 'files'}"
+    of = counted(len(names), "pattern" if paths else "file")
+    if len(names) == 1:
+        of = names[0]
     is_pressed = st.button("Import", type="primary", icon=":material/upload_file:", key=f"{key}_go", disabled=not names)
     if is_pressed and tasks.submit(f"Import of {of}", [*words, *paths], inputs):
         release(field)

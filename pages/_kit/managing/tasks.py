@@ -169,7 +169,8 @@ def progress_words(task: Task, seen: TaskSnapshot) -> str:
     if at.written and at.samples_a_second:
         words.append(f"{fixed(at.samples_a_second, 1)} per second")
     if at.seconds_left is not None:
-        words.append(f"{duration(rounded(at.seconds_left))} left{' of this run' if at.parts > 1 else ''}")
+        left = f"{duration(rounded(at.seconds_left))} left"
+        words.append(f"{left} of this run" if at.parts > 1 else left)
     if at.done and at.tokens:
         words += [f"{percent(at.passes / at.done)} passed", f"{percent(at.clean / at.done)} clean"]
         words.append(f"{at.bad_blocks:,} of {at.blocks:,} blocks bad")

@@ -79,6 +79,7 @@ INF, HALF = math.inf, Interval(0.5, 0.25, 1.0)
         (words.counted, (1, "run"), "1 run"),
         (words.counted, (0, "run"), "0 runs"),
         (words.counted, (1_200, "entry", "entries"), "1,200 entries"),
+        (words.agreeing, (0, "is", "are"), "are"),
         (words.listed, ([], "and"), ""),
         (words.listed, (["a", "b"], "or"), "a or b"),
         (words.listed, (["a", "b", "c"], "and"), "a, b and c"),

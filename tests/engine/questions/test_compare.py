@@ -410,6 +410,13 @@ def test_a_sample_with_two_issues_counts_in_both_and_once_in_each(two: Store) ->
     }
 
 
+def test_the_chart_has_a_cell_of_a_run_in_which_nothing_failed(two: Store) -> None:
+    write_run(two, "three", [sample_row(0, smiles="C")])
+    cells = rows("compare_failures", ["one", "three"], two, "shown")
+    failed = {row["run"]: row["samples"] for row in cells if row["reason"] == "rule or check failed"}
+    assert failed == {"one": 3, "three": 0}
+
+
 def test_lengths_share_their_bins_and_the_limit_is_counted(two: Store) -> None:
     lengths = {(row["run"], row["verdict"]): row for row in rows("compare_lengths", ["one", "two"], two)}
     failed = lengths["one", "failed"]
