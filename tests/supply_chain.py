@@ -19,7 +19,12 @@ from typing import Any
 from tests.support import ROOT
 
 LOCK = ROOT / "requirements.lock"
-BESIDE = {"requirements-stmol": ("--no-deps",), "requirements-dev": (), "requirements-bench": ("--no-deps",)}
+BESIDE = {
+    "requirements-stmol": ("--no-deps",),
+    "requirements-dev": (),
+    "requirements-bench": ("--no-deps",),
+    "requirements-vllm": ("--no-deps",),
+}
 """Files of requirements whose packages are installed beside the app's, and how; each has a lock of its own."""
 BY_INDEX = ("torch", "nvidia-", "triton")
 """What other indexes have in other builds, for the CPU or a GPU: no one hash is right, so the lock leaves it out."""

@@ -68,6 +68,7 @@ def test_the_engine_alone_brings_neither_the_app_nor_ray() -> None:
     imported = {
         name.partition(".")[0]
         for path in (ROOT / "engine").rglob("*.py")
+        if path.name != "vllm.py"  # which vLLM alone imports, in an environment of its own
         for node in ast.parse(path.read_text(encoding="utf-8")).body  # what is asked for on import, not on use
         for name in _imported(node)
     }
@@ -149,6 +150,7 @@ def test_the_locks_beside_it_have_what_it_lacks(name: str) -> None:
     app, extra = locked(supply_chain.LOCK), locked(ROOT / f"{name}.lock")
     assert not app.keys() & extra.keys()
     wanted = normal(pins(f"{name}.txt"))
+    wanted.pop("torch", None)
     assert {package: (app | extra).get(package) for package in wanted} == wanted
 
 

@@ -17,8 +17,8 @@ from rdkit import Chem
 
 from engine.chem.frame import Array
 from engine.chem.geometry import APART, GeometryChecks, wrong_planes
+from engine.chem.heavy import heavy_of
 from engine.chem.stereo import stereo_goals
-from engine.chem.verdict import heavy_of
 from engine.errors import UnsupportedMoleculeError
 from engine.lp_records import GUARD_CHECKS, GuardCheck
 

@@ -15,7 +15,7 @@ from rdkit import Chem
 
 from engine.chem.enriched import NEXT_CONFORMER, decode
 from engine.chem.geometry import GeometryChecks, SettingsName
-from engine.chem.rdkit_log import captured_log
+from engine.chem.heavy import heavy_of
 from engine.chem.smiles import read_text_order
 from engine.chem.stereo import StereoVerdict, judge_stereo
 from engine.chem.strain import StrainMethod, strain_of
@@ -33,7 +33,6 @@ NOT_JUDGED = {
     CRASH: "not judged, a library crashed",
 }
 """Failures that leave everything else of a molecule open."""
-_TEXT_ATOM = "text_atom"
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,14 +160,3 @@ def strain_words(sample: Mapping[str, Any]) -> str:
 def _checks(smiles: str, settings: SettingsName, energy: bool) -> GeometryChecks:
     """Samples of one molecule come one after the other. ``smiles`` is the text's own, so atoms are in its order."""
     return GeometryChecks(heavy_of(read_text_order(smiles))[0], settings, energy=energy)
-
-
-def heavy_of(mol: Chem.Mol) -> tuple[Chem.Mol, tuple[int, ...]]:
-    """The molecule without hydrogens that SMILES leaves implicit, and each atom's index in the text."""
-    if all(atom.GetAtomicNum() > 1 for atom in mol.GetAtoms()):
-        return mol, tuple(range(mol.GetNumAtoms()))
-    for atom in mol.GetAtoms():
-        atom.SetIntProp(_TEXT_ATOM, atom.GetIdx())
-    with captured_log():
-        heavy = Chem.RemoveHs(mol)
-    return heavy, tuple(atom.GetIntProp(_TEXT_ATOM) for atom in heavy.GetAtoms())

@@ -41,10 +41,11 @@ from engine.chem.geometry import (
     PairBounds,
     SettingsName,
 )
+from engine.chem.heavy import heavy_of
 from engine.chem.left_places import AtomChecks, Failed, Left, Plane
 from engine.chem.smiles import parse_smiles, read_text_order
 from engine.chem.stereo import AskedStereo, StereoGoal
-from engine.chem.verdict import CRASH, LOADED, STEREO, TIME, heavy_of
+from engine.chem.verdict import CRASH, LOADED, STEREO, TIME
 from engine.errors import DriftscopeError, GraphMismatchError, TokenizerError
 from engine.figures.words import decimals_apart, fixed, listed
 from engine.inspection.bin_places import axis_of, box_of, digits_of, place_of, values_of

@@ -30,7 +30,11 @@ class Follower:
         self._symbols: list[list[int]] = program.symbols.tolist()
         self._jump: list[int] = program.jump.tolist()
         self._last = len(program) - 1
-        self._cell, self._node = 0, max(0, self._entry[0])
+        self.begin()
+
+    def begin(self) -> None:
+        """Before the first token."""
+        self.cell, self.node = 0, max(0, self._entry[0])
         self.is_lost = False  # a token came that was not allowed
 
     @property
@@ -38,18 +42,18 @@ class Follower:
         """The only token that may come, or NO_ID."""
         if self.is_lost:
             return NO_ID
-        if self._forced[self._cell] != NO_ID:
-            return self._forced[self._cell]
-        only: int = self._rows.single[self._node]
-        symbols = self._symbols[self._cell]
+        if self._forced[self.cell] != NO_ID:
+            return self._forced[self.cell]
+        only: int = self._rows.single[self.node]
+        symbols = self._symbols[self.cell]
         return symbols[FIRST_SYMBOL - only] if only <= FIRST_SYMBOL else only
 
     def allows(self, id_: int) -> bool:
         if self.is_lost or not 0 <= id_ < len(self._rows.classes):
             return False
-        if self._forced[self._cell] != NO_ID:
-            return id_ == self._forced[self._cell]
-        after: int = self._rows.goto[self._node][self._kind(id_)]
+        if self._forced[self.cell] != NO_ID:
+            return id_ == self._forced[self.cell]
+        after: int = self._rows.goto[self.node][self._kind(id_)]
         return after != ILLEGAL
 
     def take(self, id_: int) -> bool:
@@ -58,21 +62,21 @@ class Follower:
         if not self.allows(id_):
             self.is_lost = True
             return False
-        cell, node = self._cell, self._node
+        cell, node = self.cell, self.node
         if self._forced[cell] != NO_ID:
             target, after, stays = cell + 1, node, False
         else:
             kind = self._kind(id_)
             move, after = self._rows.move[node][kind], self._rows.goto[node][kind]
             target, stays = self._jump[cell] if move == JUMP else cell + move, move == STAY
-        self._cell = min(target, self._last)
-        entry = self._entry[self._cell]
-        self._node = after if stays or entry == KEEP else entry
+        self.cell = min(target, self._last)
+        entry = self._entry[self.cell]
+        self.node = after if stays or entry == KEEP else entry
         return is_forced
 
     def _kind(self, id_: int) -> int:
         """The class of a token, as its cell sees it."""
-        symbols = self._symbols[self._cell]
+        symbols = self._symbols[self.cell]
         if id_ in symbols:
             return self._rows.first_symbol + symbols.index(id_)
         return self._rows.classes[id_]

@@ -19,8 +19,8 @@ from engine.records import DESCRIPTORS, Descriptors, NumberFormat, read_number_f
 PREFIX = "driftscope_"
 NAME = f"{PREFIX}lp"
 """The key without which a request is none of ours."""
-MOST = 10_000
-"""What is counted in a request: conformers."""
+MOST, MOST_CHARS = 64, 200_000
+"""Conformers that a request may ask for, and characters that an argument may have."""
 KEYS = tuple(
     f"{PREFIX}{name}"
     for name in ("lp", "smiles", "descriptors", "placeholder", "form", "conformers", "conformers_before", "never_end")
@@ -89,7 +89,7 @@ class ServedLp:
 
 def _text(ours: Mapping[str, Any], name: str) -> str:
     value = ours.get(f"{PREFIX}{name}", "")
-    if isinstance(value, str):
+    if isinstance(value, str) and len(value) <= MOST_CHARS:
         return value
     raise ConstraintError(f"{PREFIX}{name} is a text, not {shown(repr(value))}", "Give it in quotes")
 
@@ -107,7 +107,7 @@ def _form(ours: Mapping[str, Any]) -> NumberFormat:
         return LpParameters().form
     try:
         return read_number_format(json.loads(said))
-    except (ValueError, TypeError, LookupError, AttributeError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         problem = f"{PREFIX}form is no form of numbers: {error}"
         raise ConstraintError(problem, "Give the fields of one as JSON, as a run's sheet has them") from error
 

@@ -12,9 +12,10 @@ from rdkit import Chem
 
 from engine.chem.conformers import reference_conformers
 from engine.chem.enriched import decode
+from engine.chem.heavy import heavy_of
 from engine.chem.rmsd import rmsd_matrix
 from engine.chem.smiles import parse_smiles
-from engine.chem.verdict import heavy_of, judge_answer
+from engine.chem.verdict import judge_answer
 from engine.decode.generation import Generation
 from engine.decode.plan import Plan
 from engine.decode.samples import Sample

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import functools
 import random
+import subprocess
+import sys
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -17,9 +20,10 @@ from engine.lp.constraint import LpParameters
 from engine.lp.driver import State, Tables
 from engine.lp.processor import logits_processor
 from engine.lp.served import ServedLp
-from engine.lp.served_rows import Compiler, ServedBatch, ServedRow, least_tokens
+from engine.lp.served_rows import Compiler, ServedBatch, ServedRow, ShortestAnswers, of_list
 from engine.records import GROUP_UNIFORM
 from engine.text.tokenizers import load_tokenizer
+from tests.support import ROOT as PROJECT
 
 ROWS = {"qwen3": 151_936, "llama3": 128_330}
 MOLECULES = ("CCO", "C[C@H](N)O", "c1ccoc1", "[NH4+]", "C/C=C/F")
@@ -43,6 +47,15 @@ def batch_of(tokenizer: str, row: ServedRow) -> ServedBatch:
     return ServedBatch(row.compiled.constraint, compiler(tokenizer).end_id, CPU)
 
 
+def act(
+    batch: ServedBatch, scores: Tensor, index: Sequence[int], rows: Sequence[ServedRow], ids: Sequence[list[int]]
+) -> None:
+    """As a server's call does."""
+    for row, of_row in zip(rows, ids, strict=True):
+        row.follow(len(of_row), of_list(of_row), compiler("qwen3").end_id)
+    batch.apply(scores, index, rows)
+
+
 @pytest.mark.parametrize("tokenizer", ROWS)
 @pytest.mark.parametrize("lp", ["exact", "group-v4.3", "none", "truncating", "shaped"])
 def test_scores_are_those_of_our_processor(lp: str, tokenizer: str) -> None:
@@ -59,7 +72,7 @@ def test_scores_are_those_of_our_processor(lp: str, tokenizer: str) -> None:
         shuffle.shuffle(order)
         for _ in range(2):
             found = scores[order]
-            batch.apply(found, range(len(order)), [served[at] for at in order], [ids[at] for at in order])
+            act(batch, found, range(len(order)), [served[at] for at in order], [ids[at] for at in order])
             assert torch.equal(found, wanted[order]), step
             if lp == "shaped":  # what was asked is known the second time
                 break
@@ -76,14 +89,14 @@ def test_a_row_follows_its_ids_alone() -> None:
     ids: list[int] = []
     for step in range(30):
         scores = noise("qwen3", step, 1)
-        batch.apply(scores, [0], [row], [ids])
+        act(batch, scores, [0], [row], [ids])
         seen.append((list(ids), scores))
         ids.append(int(scores.argmax()))
     for at in (29, 3, 17, 0, 12):
         written, wanted = seen[at]
         for one in (row, row_of("qwen3", "exact", "CCO")):
             scores = noise("qwen3", at, 1)
-            batch.apply(scores, [0], [one], [written])
+            act(batch, scores, [0], [one], [written])
             assert torch.equal(scores, wanted)
 
 
@@ -93,11 +106,11 @@ def test_twins_leave_their_row_as_it_is() -> None:
     ids: list[int] = []
     for step in range(8):
         scores = noise("qwen3", step, 1)
-        batch.apply(scores, [0], [row], [ids])
+        act(batch, scores, [0], [row], [ids])
         ids.append(int(scores.argmax()))
     proposed = [ids, [*ids, ids[0]]]  # the second proposes what is not allowed
     scores = noise("qwen3", 9, 2)
-    batch.apply(scores, [0, 1], [row, row.twin()], proposed)
+    act(batch, scores, [0, 1], [row, row.twin()], proposed)
     assert not row.trouble and row.written == ids
     assert int(scores[1].argmax()) == compiler("qwen3").end_id and torch.isfinite(scores[1]).sum() == 1
 
@@ -106,27 +119,67 @@ def test_others_rows_are_left_alone() -> None:
     rows = [row_of("qwen3", "exact", text) for text in MOLECULES[:2]]
     scores = noise("qwen3", 1, 4)
     before = scores.clone()
-    batch_of("qwen3", rows[0]).apply(scores, [3, 1], rows, [[], []])
+    act(batch_of("qwen3", rows[0]), scores, [1, 3], rows, [[], []])
     assert torch.equal(scores[[0, 2]], before[[0, 2]])
     assert torch.isfinite(scores[[1, 3]]).sum(dim=1).tolist() == [1, 1]
 
 
 @pytest.mark.parametrize(
-    ("ids", "trouble"), [([-1], ""), ([0], "its token 1 is 0"), ([[-1, 5]], "error"), ([10**6], "error")]
+    ("ids", "trouble"), [([-1], ""), ([0], "its token 1 is 0"), ([10**6], "its token 1 is 1000000")]
 )
 def test_a_row_in_trouble_may_only_end(ids: list[int], trouble: str, caplog: pytest.LogCaptureFixture) -> None:
-    """An id that is not known yet is no trouble once it is."""
+    """Which the log says; ids that are taken back were no trouble. The rows beside it go on."""
     good, row = row_of("qwen3", "exact", "CCO"), row_of("qwen3", "exact", "CC=O")
     batch, end = batch_of("qwen3", row), compiler("qwen3").end_id
+    for of_row, only_ends in ((ids, True), ([], False)):
+        scores = noise("qwen3", 1, 2)
+        act(batch, scores, [0, 1], [good, row], [[], of_row])
+        assert (torch.isfinite(scores[1]).nonzero().flatten().tolist() == [end]) == only_ends
+        assert int(scores[0].argmax()) == good.compiled.program.forced[0]
+        assert (row.trouble[: len(trouble)] if only_ends else "") == (trouble if only_ends else row.trouble)
+        assert caplog.records and not good.trouble
+
+
+def test_a_refused_request_may_only_end() -> None:
+    row = ServedRow(compiler("qwen3").compiled(ServedLp("none", "C")), refused="an LP that there is not")
     scores = noise("qwen3", 1, 1)
-    batch.apply(scores, [0], [row], [ids])
-    assert torch.isfinite(scores[0]).nonzero().flatten().tolist() == [end]
-    assert trouble in row.trouble and bool(trouble) == bool(row.trouble)
-    assert bool(caplog.records) == bool(trouble)
+    act(batch_of("qwen3", row), scores, [0], [row], [[]])
+    assert torch.isfinite(scores[0]).nonzero().flatten().tolist() == [compiler("qwen3").end_id]
+
+
+def test_an_error_of_one_row_ends_that_row_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [row_of("qwen3", "shaped", text) for text in ("CCO", "CC=O")]
+    batch, wanted, end = batch_of("qwen3", rows[0]), rows[0].compiled.program.forced[0], compiler("qwen3").end_id
+
+    def broken(logits: Tensor, index: Sequence[int], asked: Sequence[ServedRow]) -> None:
+        if rows[1] in asked:
+            raise ArithmeticError
+
+    monkeypatch.setattr(batch, "_strike", broken)
     scores = noise("qwen3", 1, 2)
-    batch.apply(scores, [0, 1], [good, row], [[], []])
-    assert (int(scores[1].argmax()) == end) == bool(trouble)
-    assert not good.trouble
+    act(batch, scores, [0, 1], rows, [[], []])
+    assert scores.argmax(dim=1).tolist() == [wanted, end]
+    assert "ArithmeticError" in rows[1].trouble and not rows[0].trouble
+
+
+def test_a_row_whose_legal_tokens_have_no_score_ends(caplog: pytest.LogCaptureFixture) -> None:
+    row = row_of("qwen3", "exact", "CCO")
+    batch, ids = batch_of("qwen3", row), list[int]()
+    while row.where.forced_id >= 0:
+        ids.append(row.where.forced_id)
+        act(batch, noise("qwen3", 1, 1), [0], [row], [ids])
+    scores = torch.full((1, ROWS["qwen3"]), -torch.inf)
+    act(batch, scores, [0], [row], [ids])
+    assert torch.isfinite(scores[0]).nonzero().flatten().tolist() == [compiler("qwen3").end_id]
+    assert "no token that is allowed has a score" in caplog.text
+
+
+def test_all_of_it_loads_without_what_a_server_lacks() -> None:
+    """And what reads tokenizers for it: no store, no page, no Hugging Face."""
+    absent = ["duckdb", "pyarrow", "msgspec", "streamlit", "transformers", "safetensors", "pandas"]
+    code = f"import sys\nfor name in {absent}: sys.modules[name] = None\nimport engine.lp.served_rows"
+    done = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_new_molecules_take_the_place_of_old_ones() -> None:
@@ -140,7 +193,7 @@ def test_new_molecules_take_the_place_of_old_ones() -> None:
         scores = noise("qwen3", step, len(rows))
         wanted = logits_processor("exact", smiles, "qwen3", ROWS["qwen3"])(torch.zeros((len(rows), 1)).long(), scores)
         wanted = wanted.clone()
-        batch.apply(scores, range(len(rows)), rows, [[] for _ in rows])
+        act(batch, scores, range(len(rows)), rows, [[] for _ in rows])
         assert torch.equal(scores, wanted)
 
 
@@ -160,7 +213,7 @@ def test_the_shortest_answer_has_the_least_number_of_tokens(lp: str, tokenizer: 
             state = State(torch.tensor([cell]), torch.tensor([node]))
             ids = tables.mask(state)[0].nonzero().flatten()
             if end in ids:
-                assert least_tokens(compiled.constraint.automaton, compiled.program, end) == tokens
+                assert ShortestAnswers(compiled.constraint.automaton, end).tokens(compiled.program) == tokens
                 return
             kinds = ids[np.unique(compiled.constraint.automaton.classes[ids], return_index=True)[1]].tolist()
             for id_ in {*kinds, *compiled.program.symbols[cell].tolist()} & {*ids.tolist()}:
@@ -172,10 +225,13 @@ def test_the_shortest_answer_has_the_least_number_of_tokens(lp: str, tokenizer: 
 
 def test_a_limit_that_no_answer_keeps_is_refused() -> None:
     with pytest.raises(ConstraintError, match="max_tokens is 20, and an answer for 'CCO' has 45 or more"):
-        compiler("qwen3").check_limit(ServedLp("exact", "CCO"), 20)
-    compiler("qwen3").check_limit(ServedLp("exact", "CCO"), 100)
+        compiler("qwen3").check(ServedLp("exact", "CCO"), 20)
+    compiler("qwen3").check(ServedLp("exact", "CCO"), 100)
+    compiler("qwen3").check(ServedLp("none", "CCO"), 1)
+    with pytest.raises(ConstraintError, match="max_tokens is 30, and an answer for 'CCO' has 192 or more"):
+        compiler("qwen3").check(ServedLp("exact", "CCO", None, LpParameters(conformers=64)), 30)
     with pytest.raises(SmilesError, match="unclosed ring"):
-        compiler("qwen3").check_limit(ServedLp("exact", "C1CC"), 100)
+        compiler("qwen3").check(ServedLp("exact", "C1CC"), 100)
 
 
 def test_bins_are_served_too() -> None:
@@ -186,7 +242,7 @@ def test_bins_are_served_too() -> None:
     for step in range(30):
         scores = noise("qwen3", step, 1)
         wanted = given(torch.tensor([[0, *ids]]), scores.clone()).clone()
-        batch.apply(scores, [0], [row], [ids])
+        act(batch, scores, [0], [row], [ids])
         assert torch.equal(scores, wanted)
         ids.append(int(scores.argmax()))
 

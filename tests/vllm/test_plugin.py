@@ -1,0 +1,146 @@
+"""The plugin in a real vLLM by real HTTP: the ids of plain ``generate``, texts that are the molecules, what is refused.
+
+The server has room for few blocks and reads prompts in parts, so rows are thrown out, taken up again and moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+
+from engine.chem.enriched import described
+from engine.chem.smiles import parse_written
+from engine.chem.verdict import judge_answer
+from engine.decode.generation import Generation
+from engine.decode.plan import Plan, preset
+from engine.lp.driver import Tables
+from engine.models.loading import LoadedModel, load_model
+from engine.models.registry import load_registry
+from engine.text.check import check_sample
+from tests.support import ROOT
+from tests.vllm.conftest import Server, lp_of
+
+HELD_OUT = [line.split()[0] for line in (ROOT / "data/heldout.smi").read_text().splitlines()]
+MOLECULES = sorted(HELD_OUT[:64], key=len)[:10] + HELD_OUT[:2]
+CLOSE = 1e-4
+"""Between the two largest allowed logits: so near, another order of sums may choose the other."""
+SAMPLED = 48
+
+
+@pytest.fixture(scope="module")
+def loaded() -> LoadedModel:
+    return load_model(next(entry for entry in load_registry().entries if entry.alias == "demo-qwen"), "cpu")
+
+
+@pytest.mark.parametrize("lp", ["exact", "group-v2.1", "group-v4.3", "truncating"])
+def test_greedy_ids_are_those_of_generate(lp: str, server: Server, loaded: LoadedModel) -> None:
+    """Up to the first place where two logits are as good as equal."""
+    molecules = [parse_written(smiles) for smiles in MOLECULES]
+    generation = Generation(loaded, molecules, Plan(lp, backend="hf", sampling=preset("greedy"), limit=900))
+    wanted = [list(sample.token_ids) for sample in generation.run()]
+    found = server.all_ids([(smiles, lp_of(lp, smiles), {}) for smiles in MOLECULES])
+    compared = 0
+    for number, (ids, expected) in enumerate(zip(found, wanted, strict=True)):
+        differs = next((at for at, pair in enumerate(zip(ids, expected, strict=False)) if pair[0] != pair[1]), None)
+        if differs is None:
+            assert len(ids) == len(expected)
+            compared += len(ids)
+        else:
+            assert gap(generation, number, expected[:differs]) < CLOSE, (differs, ids[differs], expected[differs])
+            compared += differs
+    assert compared > 0.9 * sum(map(len, wanted))
+
+
+def gap(generation: Generation, number: int, written: list[int]) -> float:
+    """How far the two largest allowed logits are apart behind these ids."""
+    request = generation.requests[number]
+    tables = Tables.of(generation.constraint.automaton, [request.program])
+    state = tables.start()
+    for id_ in written:
+        state = tables.step(state, torch.tensor([id_]))
+    with torch.inference_mode():
+        logits = generation.loaded.model(torch.tensor([[*request.prompt, *written]])).logits[:, -1].float()
+    best = logits.masked_fill(~tables.mask(state), -torch.inf).topk(2, dim=1).values[0]
+    return float(best[0] - best[1])
+
+
+def test_every_sampled_text_of_exact_is_the_molecule(server: Server, loaded: LoadedModel) -> None:
+    """Parsed, of the right graph, and cut into the very ids by the tokenizer."""
+    asked = [MOLECULES[number % len(MOLECULES)] for number in range(SAMPLED)]
+    more = [{"temperature": 1.3, "seed": number} for number in range(SAMPLED)]
+    found = server.all_ids([(smiles, lp_of("exact", smiles), each) for smiles, each in zip(asked, more, strict=True)])
+    assert len({tuple(ids) for ids in found}) > len(MOLECULES)
+    for smiles, ids in zip(asked, found, strict=True):
+        assert ids[-1] == loaded.tokenizer.end_id
+        text = loaded.tokenizer.decode(ids[:-1])
+        check = check_sample(text, described(parse_written(smiles), "plain"), lp="exact")
+        assert check.clean and check.same_graph, (smiles, text, check.issues)
+        assert list(loaded.tokenizer.encode(text)) == ids[:-1]
+
+
+def test_shaped_writes_molecules_that_are_right(server: Server, loaded: LoadedModel) -> None:
+    """Half of those of ``exact`` are wrong; the judge is the verdict."""
+    smiles = [text for text in MOLECULES if "@" in text][:4] or MOLECULES[:4]
+    more = {"temperature": 0.7, "top_k": 20, "top_p": 0.8}
+    asked = [(text, lp_of("shaped", text), more | {"seed": seed}) for seed, text in product(range(2), smiles)]
+    right = 0
+    for (text, _, _), ids in zip(asked, server.all_ids(asked), strict=True):
+        verdict = judge_answer(loaded.tokenizer.decode(ids[:-1]), parse_written(text).mol)
+        right += verdict.is_right
+    assert right >= len(asked) - 1
+
+
+REFUSED: tuple[tuple[Mapping[str, Any], Mapping[str, Any], str], ...] = (
+    ({"driftscope_lp": "exakt"}, {}, "no LP 'exakt'"),
+    ({"driftscope_lp": "guarded"}, {}, "takes tokens back"),
+    ({"driftscope_smiles": "C1CC"}, {}, "unclosed ring"),
+    ({"driftscope_smiles": ""}, {}, "names both"),
+    ({"driftscope_placeholder": "0.0"}, {}, "no placeholder"),
+    ({"driftscope_odd": 1}, {}, "no argument 'driftscope_odd'"),
+    ({}, {"max_tokens": 40}, "max_tokens is 40, and an answer for 'CCO' has 45 or more"),
+    ({}, {"ignore_eos": True}, "ignore_eos cannot be met"),
+    ({}, {"min_tokens": 3}, "min_tokens cannot be met"),
+    ({}, {"logit_bias": {"5": 1.0}}, "logit_bias cannot be met"),
+    ({}, {"bad_words": ["amen"]}, "bad_words cannot be met"),
+    ({}, {"allowed_token_ids": [5]}, "allowed_token_ids cannot be met"),
+    ({}, {"structured_outputs": {"regex": "a+"}}, "structured_outputs cannot be met"),
+)
+
+
+@pytest.mark.parametrize(("arguments", "more", "said"), REFUSED)
+def test_what_cannot_be_met_is_refused_when_it_is_asked_for(
+    arguments: Mapping[str, Any], more: Mapping[str, Any], said: str, server: Server
+) -> None:
+    status, document = server.complete("CCO", {**lp_of("exact", "CCO"), **arguments}, **more)
+    assert status == 400 and said in document["error"]["message"]
+
+
+def test_the_molecule_is_that_of_the_arguments_and_not_of_the_prompt(server: Server, loaded: LoadedModel) -> None:
+    ids = server.ids("CCO", lp_of("exact", "CC=O"))
+    assert check_sample(loaded.tokenizer.decode(ids[:-1]), described(parse_written("CC=O"), "plain"), lp="exact").clean
+
+
+def test_requests_beside_each_other_keep_their_own(server: Server, loaded: LoadedModel) -> None:
+    """LPs of all kinds and requests without one in the same batches: each as it is alone."""
+    kinds = [lp_of("exact", text) for text in MOLECULES[:4]] + [lp_of("group-v4.3", text) for text in MOLECULES[:4]]
+    kinds += [{}] * 4 + [lp_of("none", text) for text in MOLECULES[:2]]
+    asked = [(MOLECULES[at % 4], arguments, {"max_tokens": 400}) for at, arguments in enumerate(kinds)]
+    together = server.all_ids(asked)
+    alone = [server.ids(smiles, arguments, **more) for smiles, arguments, more in asked[:10:3]]
+    same = [ids == other for ids, other in zip(alone, together[:10:3], strict=True)]
+    assert sum(same) >= len(same) - 1  # another batch is another order of sums
+    assert together[12] == together[8]  # ``none`` allows all that the model has
+
+
+def test_a_request_that_is_left_alone_may_say_what_ours_may_not(server: Server) -> None:
+    assert len(server.ids("CCO", {}, max_tokens=7, ignore_eos=True, min_tokens=2)) == 7
+
+
+def test_the_log_names_no_error(server: Server) -> None:
+    """Once all others have run: rows in trouble are warnings, and there was none that nobody asked for."""
+    log = server.log.read_text(errors="replace")
+    assert "Traceback" not in log and "may only end" not in log
