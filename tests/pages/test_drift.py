@@ -104,7 +104,8 @@ def samples_listed(listed: dict[str, Any]) -> list[int]:
 
 def strip(app: AppTest) -> str:
     """What is sent to the rows of atoms, without the text above them."""
-    message = json.loads(app.get("bidi_component")[-1].proto.json)
+    sent = [json.loads(component.proto.json or "null") for component in app.get("bidi_component")]
+    message = next(each for each in reversed(sent) if isinstance(each, dict) and "rows" in each)
     rows = {name: row for name, row in message["rows"].items() if isinstance(row, dict)}
     return json.dumps({**message, "rows": rows}, ensure_ascii=False)
 
