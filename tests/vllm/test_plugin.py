@@ -1,12 +1,14 @@
 """The plugin in a real vLLM by real HTTP: the ids of plain ``generate``, texts that are the molecules, what is refused.
 
-The server has room for few blocks and reads prompts in parts, so rows are thrown out, taken up again and moved.
+The server has room for few blocks and reads prompts in parts, so rows are thrown out, taken up again and moved. No
+request has a seed: on a CPU vLLM 0.32.0 ends at one whose prompt is read in parts (docs/serving.md).
 """
 
 from __future__ import annotations
 
+import re
+import urllib.request
 from collections.abc import Mapping
-from itertools import product
 from typing import Any
 
 import pytest
@@ -71,8 +73,7 @@ def gap(generation: Generation, number: int, written: list[int]) -> float:
 def test_every_sampled_text_of_exact_is_the_molecule(server: Server, loaded: LoadedModel) -> None:
     """Parsed, of the right graph, and cut into the very ids by the tokenizer."""
     asked = [MOLECULES[number % len(MOLECULES)] for number in range(SAMPLED)]
-    more = [{"temperature": 1.3, "seed": number} for number in range(SAMPLED)]
-    found = server.all_ids([(smiles, lp_of("exact", smiles), each) for smiles, each in zip(asked, more, strict=True)])
+    found = server.all_ids([(smiles, lp_of("exact", smiles), {"temperature": 1.3}) for smiles in asked])
     assert len({tuple(ids) for ids in found}) > len(MOLECULES)
     for smiles, ids in zip(asked, found, strict=True):
         assert ids[-1] == loaded.tokenizer.end_id
@@ -86,7 +87,7 @@ def test_shaped_writes_molecules_that_are_right(server: Server, loaded: LoadedMo
     """Half of those of ``exact`` are wrong; the judge is the verdict."""
     smiles = [text for text in MOLECULES if "@" in text][:4] or MOLECULES[:4]
     more = {"temperature": 0.7, "top_k": 20, "top_p": 0.8}
-    asked = [(text, lp_of("shaped", text), more | {"seed": seed}) for seed, text in product(range(2), smiles)]
+    asked = [(text, lp_of("shaped", text), more) for text in smiles * 2]
     right = 0
     for (text, _, _), ids in zip(asked, server.all_ids(asked), strict=True):
         verdict = judge_answer(loaded.tokenizer.decode(ids[:-1]), parse_written(text).mol)
@@ -140,7 +141,10 @@ def test_a_request_that_is_left_alone_may_say_what_ours_may_not(server: Server) 
     assert len(server.ids("CCO", {}, max_tokens=7, ignore_eos=True, min_tokens=2)) == 7
 
 
-def test_the_log_names_no_error(server: Server) -> None:
+def test_rows_were_thrown_out_and_nothing_went_wrong(server: Server) -> None:
     """Once all others have run: rows in trouble are warnings, and there was none that nobody asked for."""
+    with urllib.request.urlopen(f"{server.url}/metrics", timeout=30) as answer:
+        thrown_out = re.search(r"^vllm:num_preemptions_total\{[^}]*\} ([0-9.]+)", answer.read().decode(), re.MULTILINE)
+    assert thrown_out is not None and float(thrown_out[1]) > 0
     log = server.log.read_text(errors="replace")
     assert "Traceback" not in log and "may only end" not in log
