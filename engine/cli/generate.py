@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from engine.cli import terminal as cli
 from engine.cli.entries import MOLECULES_HELP, read_molecules, show_entries
 from engine.cli.text import BINS, READER, Bins, form_of
-from engine.errors import DriftscopeError, ModelError, shown
+from engine.errors import DriftscopeError, ModelError, ServerError, shown
 from engine.figures.words import counted, fixed
 from engine.lp_records import (
     DEFAULT_LP,
@@ -523,7 +523,9 @@ def _write(state: Run | TaskRun, say: cli.Say, *, is_quiet: bool) -> Entry:
         if isinstance(error, KeyboardInterrupt) and (cancel := getattr(state, "cancel", "")):
             outcome = f"the tasks of {id_} keep running; `{cancel}` ends them"
         # Its model cannot write it, now or when it is resumed; that it is this process's own is known by then.
-        if isinstance(error, ModelError) and not state.staging.groups():
+        # A server that is away may be back when it is resumed.
+        is_lost = isinstance(error, ModelError) and not isinstance(error, ServerError)
+        if is_lost and not state.staging.groups():
             state.staging.abandon()
         if state.staging.is_there:
             state.notes.append(f"{outcome}; `python -m engine run --resume {id_}` resumes the run")

@@ -294,11 +294,12 @@ def status(*, is_quiet: bool) -> contextlib.AbstractContextManager[Say]:
 
 
 def typed_command(default: str) -> str:
-    """The command line as a person would type it, for a run's source; paths as they were given."""
+    """The command line as a person would type it, for a run's source; paths as they were given. Without a server's
+    address, which no run keeps."""
     is_typed = Path(sys.argv[0]).name in ("__main__.py", "main.py")
     words = sys.argv[1:] if is_typed else [default]
     watched = [
-        before == "--progress" or word.startswith(("--progress", "--until-eof"))
+        before in ("--progress", "--url") or word.startswith(("--progress", "--until-eof", "--url"))
         for before, word in zip(["", *words], words, strict=False)
     ]
     return shlex.join(["python", "-m", "engine", *itertools.compress(words, [not part for part in watched])])

@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import json
 import random
+import shlex
 import socket
+import sys
 import tracemalloc
 from pathlib import Path
 from types import SimpleNamespace
@@ -444,6 +446,35 @@ def test_a_run_by_a_server_loads_no_weights_and_keeps_no_address(store: Path, mo
         assert not file.is_file() or not any(word.encode() in file.read_bytes() for word in (fake.url, SECRET))
     assert (document["backend"], document["device"], document["forward_passes"]) == ("server", "server", None)
     assert document["samples"][0]["clean"]
+
+
+@pytest.mark.parametrize("is_one_word", [False, True])
+def test_a_runs_source_is_its_command_without_the_address(
+    store: Path, is_one_word: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(playing(writing_exact)) as fake:
+        url = [f"--url={fake.url}"] if is_one_word else ["--url", fake.url]
+        words = ["run", "CC=O", *url, *ASKED, "--json"]
+        monkeypatch.setattr(sys, "argv", ["/somewhere/engine/__main__.py", *words])
+        (row,) = run(*words).document
+    assert row["source"] == shlex.join(["python", "-m", "engine", "run", "CC=O", *ASKED, "--json"])
+    for file in store.rglob("*"):
+        assert not file.is_file() or fake.url.encode() not in file.read_bytes()
+
+
+def test_a_run_whose_server_is_away_from_the_start_is_kept(store: Path) -> None:
+    def act(handler: Handler, body: dict[str, Any], number: int) -> None:
+        if number <= http.TRIES:
+            handler.answer({"error": {"message": "starting"}}, 503)
+        else:
+            handler.written(body, writing_exact(body))
+
+    with serving(act) as fake:
+        failed = run("run", "CC=O", *ASKED, "--url", fake.url)
+        assert failed.code == 2 and "'starting'" in failed.err
+        (run_id,) = unfinished_ids(Store.open().home, RUN)
+        (row,) = run("run", "--resume", run_id, "--url", fake.url, "--json").document
+    assert (row["run_id"], row["samples"], row["clean"]) == (run_id, 1, 1)
 
 
 def test_a_run_goes_on_behind_what_it_saved_when_its_server_is_back(
