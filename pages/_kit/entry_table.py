@@ -139,7 +139,9 @@ class EntryTable:
             return
         shown = [row.id for row in rows]
         key = show_rows(self.key, shown, ids)
-        swatches = [{SWATCH: swatch(colours[row.id])} if row.id in colours else {} for row in rows]
+        # Each row has the key, or the column would not be the first where the first row has no colour.
+        pictures = [swatch(colours[row.id]) if row.id in colours else None for row in rows]
+        swatches = [{SWATCH: picture} if colours else {} for picture in pictures]
         swatch_column = _COLUMN.ImageColumn("", width=36, help="Its colour in all charts")
         st.dataframe(
             [{**own, **row.cells} for own, row in zip(swatches, rows, strict=True)],

@@ -1,18 +1,21 @@
 """A colour for each stored run, the same wherever the run is drawn: its LP is the hue, grey is no LP.
 
-Runs of one LP differ in lightness, from the fourth on in hue too, in the order in which they came into the store, so
-that a new run changes no other's colour. What was reported is paler than what was measured. No two stored runs have one
-colour; with dozens of them some are near each other, and a deleted run moves later ones of its LP and origin.
+Runs of one LP differ in lightness, from the fourth on in hue too, in the order in which they were made, so that a new
+run changes no other's colour; a deleted run, and an imported one with an older date, move later ones of their LP and
+origin. What was reported is paler than what was measured. With dozens of runs some colours are near each other, with
+hundreds of one LP some are the same: a screen has no more.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
+from datetime import UTC, datetime
+from functools import cache
 
 from engine.lp_records import FORMER, LPS, NO_LP, stored_lp
-from engine.store.entries import came_at, run_value
-from engine.store.store import Store
+from engine.store.entries import Entry, run_value
+from engine.store.store import Store, is_temporary
 from pages._kit.theme import DARK, palette
 
 FIRST_HUE, GOLDEN_ANGLE, GREY_HUE = -37.5, 137.508, 250.0
@@ -20,27 +23,34 @@ LIGHTS, DARKS = (0.52, 0.635, 0.40), (0.74, 0.60, 0.88)  # lightness of the firs
 CHROMA = {"measured": 0.14, "imported": 0.09, "reported": 0.05}
 GREY, TINTED = 0.012, 0.045
 ORIGIN_STEP = 0.035  # of lightness: greys have too little chroma to tell origins by
+TRIES = 8  # for a colour that no run has yet
 
 
 def run_colours(store: Store) -> dict[str, str]:
-    """By the id of a run, for the theme that the reader sees. By LP and origin, in the order of arrival."""
+    """By the id of a run, for the theme that the reader sees. By LP and origin, in the order of age."""
     is_dark = palette() is DARK
     colours: dict[str, str] = {}
     taken: set[str] = set()
     counts: Counter[tuple[str, str]] = Counter()
-    for entry in sorted(store.listing().entries, key=lambda entry: (came_at(entry), entry.id)):
+    for entry in sorted(store.listing().entries, key=_age):
         origin = entry.row["origin"]
         lp = stored_lp(str(run_value(entry, "lp"))).name.removeprefix(FORMER)
         group = lp, origin if origin in CHROMA else "measured"
-        while entry.id not in colours:
-            colour = _colour(*group, counts[group], is_dark)
+        for _ in range(TRIES):
+            colours[entry.id] = _colour(*group, counts[group], is_dark)
             counts[group] += 1
-            if colour not in taken:
-                taken.add(colour)
-                colours[entry.id] = colour
+            if colours[entry.id] not in taken:
+                break
+        taken.add(colours[entry.id])
     return colours
 
 
+def _age(entry: Entry) -> tuple[bool, datetime, str]:
+    """What no rewrite of a run changes. Those that are not stored come last: some pages do not have them."""
+    return is_temporary(entry), entry.row.get("created_at") or datetime.min.replace(tzinfo=UTC), entry.id
+
+
+@cache
 def _colour(lp: str, origin: str, place: int, is_dark: bool) -> str:
     round_, level = divmod(place, 3)
     # 0, 1/2, 1/4, 3/4, 1/8 ... of a turn, van der Corput's sequence: however many there are, they are spread over it.

@@ -385,6 +385,7 @@ def test_unfinished_runs_are_resumed_or_deleted(board: Board, store: Store, tmp_
 
 
 def test_what_is_being_written_is_left_alone(board: Board, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(store.home, "whole")
     writing = begun_run(store, "writing", 3)
     writing.lock()
     begun_run(store, "queued", 3)
@@ -396,6 +397,7 @@ def test_what_is_being_written_is_left_alone(board: Board, store: Store, monkeyp
     monkeypatch.setattr(slurm, "slurm_jobs", lambda: {"7_0": ("PENDING", "writing"), "8": ("FAILED", "queued")})
     app = opened(manage="Unfinished", run="writing")
     assert app.dataframe[0].value.set_index("run")["state"].to_dict()["writing"] == "queued: 0 of 3 samples"
+    assert app.dataframe[0].value.columns[0] == "swatch"  # though the first runs, which are unfinished, have none
     assert app.button("resume-ticked").disabled and app.button("remove-ticked").disabled
 
 

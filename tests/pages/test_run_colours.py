@@ -6,16 +6,22 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from engine.store.entries import Entry
+from engine.store.entries import Entry, came_at
+from engine.store.reports.importing import import_report
+from engine.store.staging import rewrite_run
+from engine.store.store import temporary_files
 from pages._kit import run_colours
 from pages._kit.theme import DARK, LIGHT
 from tests.engine.inspection.made import DEMO_STORE, demo_run
+from tests.engine.store.reports.documents import document, file_of
+from tests.engine.store.stored_runs import store_at
 from tests.pages.apps import opened
 from tests.pages.test_theme import contrast
 
@@ -67,6 +73,29 @@ def test_a_run_that_comes_later_changes_no_other() -> None:
     before = colours_of(ENTRIES)
     after = colours_of([*made(3), *ENTRIES[::-1], *made(3, lp="none")])
     assert {id_: after[id_] for id_ in before} == before and len(set(after.values())) == len(ENTRIES) + 6
+
+
+def test_thousands_of_runs_of_one_lp_have_a_colour_each_though_a_screen_has_not_that_many() -> None:
+    colours = colours_of(made(2_000))
+    assert len(colours) == 2_000 and 500 < len({*colours.values()}) < 2_000
+
+
+def test_a_temporary_run_takes_no_stored_run_s_colour() -> None:
+    without = colours_of(made(3))
+    older = [replace(entry, id=f"old-{entry.id}", files=temporary_files()) for entry in made(2)]
+    beside = colours_of([*older, *made(3)])
+    assert {id_: beside[id_] for id_ in without} == without and len({*beside.values()}) == 5
+
+
+def test_a_rewritten_import_keeps_its_colour(tmp_path: Path) -> None:
+    store = store_at(tmp_path / "store")
+    reports = [document(timestamp=f"2026-01-0{day}T00:00:00") for day in (1, 2, 3)]
+    ids = [import_report(store, file_of(tmp_path, report)).id for report in reports]
+    before = run_colours.run_colours(store.snapshot())
+    rewrite_run(store.snapshot().entry(ids[0]), {}, {"label": "mine"})
+    after = store.snapshot()
+    assert came_at(after.entry(ids[0])) > came_at(after.entry(ids[2]))
+    assert run_colours.run_colours(after) == before and len({*before.values()}) == 3
 
 
 def drawn(app: AppTest) -> dict[str, str]:
