@@ -26,6 +26,7 @@ SMALL = {
     "bench.right_molecules": "--model demo-qwen --molecules 2 --repeats 1 --threads 1",
     "bench.rmsd": "--molecules 2 --part 1",
     "bench.scale": "--samples 400 --molecules 4",
+    "bench.served": "--steps 4 --steps-only",
     "bench.sizes": "--tiny",
     "bench.store": "--runs 12 --samples 5 --blocks 5",
     "bench.text": "--molecules 20 --repeats 1",

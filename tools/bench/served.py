@@ -8,6 +8,7 @@ own decoding for the same molecules, one after the other in each round, with the
     --batch N          may be repeated (1 and 32)
     --rounds N         of each arm (3); printed is the median
     --filters          temperature 0.7, top-k 20, top-p 0.8 in place of temperature 1 without filters
+    --steps N          of rows whose time is taken (150)
     --steps-only       not vLLM
 """
 
@@ -49,6 +50,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, action="append")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--filters", action="store_true")
+    parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--steps-only", action="store_true")
     chosen = parser.parse_args()
     entry = next(entry for entry in load_registry().entries if entry.alias == chosen.model)
@@ -56,7 +58,11 @@ def main() -> None:
     lines = (ROOT / "data/heldout.smi").read_text(encoding="utf-8").splitlines()
     molecules = [parse_written(line.split()[0]) for line in lines[:BATCH]]
     note(machine())
-    show(f"A step of {BATCH} rows, {chosen.model}", "LP|ms, median|ms, 95th of 100", step_times(loaded, molecules))
+    show(
+        f"A step of {BATCH} rows, {chosen.model}",
+        "LP|ms, median|ms, 95th of 100",
+        step_times(loaded, molecules, chosen.steps),
+    )
     if chosen.steps_only:
         return
     if not VLLM_PYTHON.exists():
@@ -68,7 +74,7 @@ def main() -> None:
         show(f"{chosen.model}, batch {batch}, float32", "engine, LP|tokens a second|of", rows)
 
 
-def step_times(loaded: LoadedModel, molecules: Sequence[Molecule]) -> list[list[str]]:
+def step_times(loaded: LoadedModel, molecules: Sequence[Molecule], steps: int) -> list[list[str]]:
     """Of rows that follow random choices, with scores that are made before the clock runs."""
     compiler = Compiler(loaded.tokenizer, loaded.vocab_rows)
     table = []
@@ -77,7 +83,7 @@ def step_times(loaded: LoadedModel, molecules: Sequence[Molecule]) -> list[list[
         batch = ServedBatch(rows[0].compiled.constraint, compiler.end_id, torch.device("cpu"))
         ids: list[list[int]] = [[] for _ in rows]
         times = []
-        for step in range(STEPS):
+        for step in range(steps):
             scores = torch.randn((len(rows), loaded.vocab_rows), generator=torch.Generator().manual_seed(step))
             began = time.perf_counter()
             for row, of_row in zip(rows, ids, strict=True):
@@ -87,17 +93,29 @@ def step_times(loaded: LoadedModel, molecules: Sequence[Molecule]) -> list[list[
             for of_row, chosen in zip(ids, scores.argmax(dim=1).tolist(), strict=True):
                 of_row.append(chosen)
         table.append(_times(lp, times))
-    peer = _xgrammar_times(loaded, molecules)
+    table.append(_times("minus infinity everywhere, alone", _fill_times(loaded, len(molecules), steps)))
+    peer = _xgrammar_times(loaded, molecules, steps)
     return [*table, peer] if peer else table
 
 
+def _fill_times(loaded: LoadedModel, rows: int, steps: int) -> list[float]:
+    """What any mask of a whole vocabulary writes."""
+    times = []
+    for step in range(steps):
+        scores = torch.randn((rows, loaded.vocab_rows), generator=torch.Generator().manual_seed(step))
+        began = time.perf_counter()
+        scores.fill_(-torch.inf)
+        times.append(time.perf_counter() - began)
+    return times
+
+
 def _times(name: str, times: Sequence[float]) -> list[str]:
-    """Without the first ten, in which all is read for the first time."""
-    ordered = sorted(times[10:])
+    """Without the first, in which all is read for the first time."""
+    ordered = sorted(times[min(10, len(times) // 2) :])
     return [name, figure(1e3 * statistics.median(ordered)), figure(1e3 * ordered[int(0.95 * len(ordered))])]
 
 
-def _xgrammar_times(loaded: LoadedModel, molecules: Sequence[Molecule]) -> list[str] | None:
+def _xgrammar_times(loaded: LoadedModel, molecules: Sequence[Molecule], steps: int) -> list[str] | None:
     try:
         from tools.bench._peers import peer_processor
 
@@ -107,7 +125,7 @@ def _xgrammar_times(loaded: LoadedModel, molecules: Sequence[Molecule]) -> list[
     except ImportError:
         return None
     ids, times = torch.zeros((len(molecules), 1), dtype=torch.int64), []
-    for step in range(STEPS):
+    for step in range(steps):
         scores = torch.randn((len(molecules), loaded.vocab_rows), generator=torch.Generator().manual_seed(step))
         began = time.perf_counter()
         scores = processor(ids, scores)
