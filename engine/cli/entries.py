@@ -161,6 +161,7 @@ def commands_of(group: typer.Typer, kind: Kind, argument: str, about: str, maker
     named = make_dataclass("Named", [(argument, list[str], cli.words(..., metavar))], bases=(cli.Io,), frozen=True)
 
     def remove(io: Any, yes: bool = cli.option(False, "do not ask")) -> int:
+        from engine.jobs.slurm import check_not_queued
         from engine.profile.ingest import remove_trace
         from engine.store.staging import abandon, check_idle, unfinished_ids
 
@@ -171,6 +172,7 @@ def commands_of(group: typer.Typer, kind: Kind, argument: str, about: str, maker
         ids = list(dict.fromkeys(name if name in existing else store.writable(name, kind).id for name in names))
         for id_ in set(ids) & set(unfinished):
             check_idle(store.home, id_)
+            check_not_queued(id_)
         if not yes and sys.stdin and sys.stdin.isatty():
             where = shown(store.home.where, 200)
             print(f"Remove {one_line(', '.join(ids))} from {where}? [y/N] ", end="", file=sys.stderr, flush=True)

@@ -28,7 +28,7 @@ from engine.errors import DriftscopeError, RunError, StoreError, one_line, shown
 from engine.jobs.plan import ModelChoice, RunPlan
 from engine.jobs.progress import PartProgress
 from engine.jobs.run import Run, RunState, begin, molecules_of, resume
-from engine.jobs.slurm import QueueWatcher
+from engine.jobs.slurm import QueueWatcher, check_not_queued
 from engine.models.devices import usable_cores
 from engine.models.loading import load_model, load_outline
 from engine.records import SPELLED, Molecule
@@ -261,6 +261,7 @@ def resumed(
     staging, plan = resume(files, run_id)
     if staging.is_being_written:
         raise RunError(f"{staging.id} is being written by another process", "Wait for it, or stop it")
+    check_not_queued(staging.id)
     notes = [f"group {name} is damaged: its samples are written again" for name in staging.drop_damaged()]
     notes += _differences(staging, plan)
     if notes:
@@ -353,6 +354,8 @@ def _check_submission(cluster: Cluster) -> None:
     _needed("submitit")
     if not cluster.is_slurm and (cluster.partition or cluster.more):
         raise RunError(f"--submit {cluster.kind} has no partition", "Leave out what is for Slurm, or submit there")
+    if "comment" in cluster.more:  # by it the queue is searched for a run's tasks
+        raise RunError("--slurm comment is taken: it is the run's id", "Leave it out")
     if cluster.is_slurm and not shutil.which("sbatch"):
         raise RunError(
             "sbatch is not installed here, so there is no Slurm", "Submit from a login node, or --submit local"

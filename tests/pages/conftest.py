@@ -8,6 +8,7 @@ from functools import cache
 import pytest
 from streamlit.components.v2 import manifest_scanner
 
+from engine.jobs import slurm
 from engine.store.store import DEMO
 from pages._live import session
 from tests.pages.browser import ROOT, Server, browser, serve_quietly, window
@@ -21,6 +22,12 @@ def nothing_is_warmed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A page that a test draws in its own process begins no work behind it: the next test would meet torch's import
     half done. Pages in a browser have a server of their own, and warm up as always."""
     monkeypatch.setattr(session, "warm", lambda *args: None)
+
+
+@pytest.fixture(autouse=True)
+def there_is_no_slurm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slurm, "slurm_jobs", lambda: None)
+    monkeypatch.setattr(slurm, "KEPT", slurm.KeptAnswer())
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from engine.store.generations import import_pool
 from engine.store.references import write_references
 from engine.store.reports.importing import import_report
 from engine.store.schema import LOGIT_LOG, REFERENCES, RUN, TRACE
-from engine.store.staging import Staging
+from engine.store.staging import Staging, unfinished_runs
 from engine.store.store import Store
 from pages._compare.manage import packed_report
 from tests.cli import parsed
@@ -394,7 +394,14 @@ def test_what_is_being_written_is_left_alone(board: Board, store: Store, monkeyp
     assert app.button("resume-ticked").disabled and app.button("remove-ticked").disabled
     writing.release()
     assert not opened(manage="Unfinished", run="writing").button("resume-ticked").disabled
-    monkeypatch.setattr(slurm, "slurm_jobs", lambda: {"7_0": ("PENDING", "writing"), "8": ("FAILED", "queued")})
+    queue = {"7_0": ("PENDING", "writing"), "8": ("FAILED", "queued")}
+    monkeypatch.setattr(slurm, "slurm_jobs", lambda: queue)
+    app = opened(manage="Unfinished", run="writing")
+    app.button("remove-ticked").click().run()  # it was submitted after the table's answer
+    (toast,) = app.toast
+    assert "scancel 7" in toast.value
+    assert "writing" in {run.run_id for run in unfinished_runs(store.home)}
+    monkeypatch.setattr(slurm, "KEPT", slurm.KeptAnswer())
     app = opened(manage="Unfinished", run="writing")
     assert app.dataframe[0].value.set_index("run")["state"].to_dict()["writing"] == "queued: 0 of 3 samples"
     assert app.dataframe[0].value.columns[0] == "swatch"  # though the first runs, which are unfinished, have none

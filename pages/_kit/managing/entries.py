@@ -15,7 +15,7 @@ import streamlit as st
 from engine.errors import DriftscopeError
 from engine.figures.words import counted, listed, number
 from engine.jobs.commands import task_queue
-from engine.jobs.slurm import listed_unfinished
+from engine.jobs.slurm import check_not_queued, listed_unfinished
 from engine.models.devices import spare_cores
 from engine.questions.question import Option
 from engine.store.columns import Kind
@@ -167,6 +167,7 @@ class Ticked:
         """``idle``: those of them that are unfinished runs."""
         for id_ in ids:
             if id_ in idle:
+                check_not_queued(id_)  # the table's state may be some seconds old
                 abandon(self.store.home, id_)
             elif self.managed.remove is not None:
                 self.managed.remove(self.store, id_)

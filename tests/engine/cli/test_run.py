@@ -275,6 +275,7 @@ REFUSED = [
     (f"{SMALL} --time 5", "--time belongs to --submit"),
     (f"{SMALL} --submit debug --partition x", "--submit debug has no partition"),
     (f"{SMALL} --submit local --time 1:30", "'1:30' is not a time. Give minutes, such as 90, or 01:30:00"),
+    (f"{SMALL} --submit slurm --slurm comment=mine", "--slurm comment is taken: it is the run's id"),
     (f"{SMALL} --submit slurm", "sbatch is not installed here"),
 ]
 

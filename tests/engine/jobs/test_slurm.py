@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pytest
 from engine.jobs import slurm as module
 from engine.store.files import Files
 from engine.store.schema import RUN
-from engine.store.staging import Staging
+from engine.store.staging import Staging, unfinished_ids
 from engine.store.store import Store
 from tests.cli import run, run_json
 from tests.engine.jobs import real_slurm as real
@@ -42,7 +43,7 @@ def test_slurm_kills_stops_and_cancels_tasks_and_each_run_is_published_once(
 ) -> None:
     use_small_model(monkeypatch)
     monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path / "store"))
-    monkeypatch.setattr(module, "ASK_EACH_S", 0.5)
+    monkeypatch.setattr(module, "ASK_EACH_S", 0.0)
     run_json(*ASKED)
     whole = small.content(small.entry_in(tmp_path / "store"))
     with real.started(monkeypatch):
@@ -118,6 +119,9 @@ def test_states_of_jobs_are_those_of_the_queue(squeue: Path, monkeypatch: pytest
     assert (watcher.get_state("4_1"), watcher.is_done("4_1")) == ("UNKNOWN", False)  # nobody answered yet
     squeue.write_text("4_1|COMPLETING|a\n4_0|TIMEOUT|a\n7|PENDING|odd | comment\n")
     assert [watcher.is_done(job) for job in ("4_0", "4_1", "7")] == [True, False, False]
+    for state in ("PREEMPTED", "REVOKED", "REQUEUED"):
+        squeue.write_text(f"4_1|COMPLETING|a\n8|{state}|a\n")
+        assert watcher.is_done("8") == (state != "REQUEUED")
     squeue.unlink()
     assert watcher.get_state("4_1") == "COMPLETING"  # as it was last
     squeue.write_text("")
@@ -126,7 +130,35 @@ def test_states_of_jobs_are_those_of_the_queue(squeue: Path, monkeypatch: pytest
     assert module.slurm_jobs() is None
 
 
-def test_a_run_whose_tasks_wait_in_slurm_is_queued(squeue: Path, folder: Path, tmp_path: Path) -> None:
+def test_slurm_is_asked_anew_only_after_a_while_also_where_it_does_not_answer(
+    squeue: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small.started(tmp_path / "store", folder, 1)
+    asked: list[object] = []
+    now, ask = [time.monotonic()], module.slurm_jobs
+
+    def counted() -> object:
+        asked.append(ask())
+        return asked[-1]
+
+    monkeypatch.setattr(module, "slurm_jobs", counted)
+    monkeypatch.setattr(module, "KEPT", module.KeptAnswer())
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    for _ in range(3):
+        (listed,) = module.listed_unfinished(Files(tmp_path / "store"))
+    assert (asked, listed.state) == ([None], "stopped")
+    squeue.write_text(f"1|PENDING|{listed.run_id}\n")
+    now[0] += module.ASK_EACH_S - 0.1
+    assert module.listed_unfinished(Files(tmp_path / "store"))[0].state == "stopped"
+    now[0] += 0.2
+    states = [module.listed_unfinished(Files(tmp_path / "store"))[0].state for _ in range(3)]
+    assert states == ["queued"] * 3 and asked == [None, {"1": ("PENDING", listed.run_id)}]
+
+
+def test_a_run_whose_tasks_wait_in_slurm_is_queued_and_neither_resumed_nor_removed(
+    squeue: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "KEPT", module.KeptAnswer())
     runs = [small.started(tmp_path / "store", folder, 2) for _ in range(3)]
     ids = [run.staging.id for run in runs]
     runs[0].staging.lock()
@@ -134,4 +166,13 @@ def test_a_run_whose_tasks_wait_in_slurm_is_queued(squeue: Path, folder: Path, t
     listed = {run.run_id: run.state for run in module.listed_unfinished(Files(tmp_path / "store"))}
     assert listed == dict(zip(ids, ("being written", "stopped", "queued"), strict=True))
     runs[0].staging.release()
+    monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path / "store"))
+    for command in (("run", "--resume", ids[2]), ("rm", ids[2], "--yes")):
+        assert (
+            run(*command).error
+            == f"driftscope: Slurm has tasks of {ids[2]} in its queue. Wait for them, or `scancel 3`"
+        )
+    assert set(unfinished_ids(Files(tmp_path / "store"), RUN)) == set(ids)
+    assert run("rm", ids[1], "--yes").code == 0
+    assert set(unfinished_ids(Files(tmp_path / "store"), RUN)) == {ids[0], ids[2]}
     assert Staging.open(Files(tmp_path / "store"), RUN, ids[0]).id == ids[0]
