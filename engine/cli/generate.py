@@ -333,7 +333,10 @@ class Cluster:
         cli.only_with("a run that is not submitted", not self.submit, json_report=report, progress=progress)
         is_here = not self.submit and self.engine == "here"
         cli.only_with("a run of this process", is_here, log_logits=log_logits, profile=profile)
-        if backend == "server" and not is_here:
+        self.check_backend(backend)
+
+    def check_backend(self, backend: str) -> None:
+        if backend == "server" and (self.submit or self.engine != "here"):
             raise DriftscopeError("a server is asked by this process alone", "Leave --submit and --engine out")
 
     def submitted(self, tasks: Iterable[TaskRun]) -> list[TaskRun]:
@@ -413,6 +416,13 @@ class RunOptions:
     resume: str | None = cli.option(None, "resume a stopped run (see `runs --unfinished`)", metavar="RUN")
     json_report: str | None = cli.option(None, "also write the run as a report file, plain or .gz", metavar="FILE")
 
+    def stored_backend(self, store: Store) -> str:
+        """Of the run to resume."""
+        from engine.jobs.plan import RunPlan
+        from engine.store.staging import Staging
+
+        return RunPlan.read(Staging.open(store.home, RUN, self.resume or "").sheet.get("plan", {})).plan.backend
+
     def plans(
         self,
         models: Sequence[tuple[ModelEntry, ModelChoice]],
@@ -465,7 +475,9 @@ def run(
     plans: list[RunPlan] = []
     references = molecules.reference_set(store, of_plan.generations)
     of_model.check_step(models)
-    if not of_run.resume:
+    if of_run.resume:
+        cluster.check_backend(of_run.stored_backend(store))
+    else:
         plans = of_run.plans(list(map(of_model.chosen, models)), of_plan, lps, references)
         listed = molecules.read(io, references)
     from engine.jobs.cluster import begun, resumed  # torch: seconds, so after all that may be refused

@@ -16,6 +16,7 @@ import hashlib
 import json
 import math
 import queue
+import re
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -35,23 +36,34 @@ from engine.lp.table import NO_ID
 from engine.lp.unconstrained import Unconstrained
 from engine.lp_records import NO_LP, lp_record
 from engine.models.loading import LoadedModel
-from engine.models.server import COMPLETIONS_PATH, MOST_BYTES, TOKENS_PATH, BusyError, Connection, wait_behind
+from engine.models.server import (
+    COMPLETIONS_PATH,
+    MOST_BYTES,
+    TOKENS_PATH,
+    BusyError,
+    Connection,
+    RefusedError,
+    wait_behind,
+)
 from engine.records import Descriptors
 
 BYTES_A_TOKEN = 2_048
 """Of an answer: an event of a stream for each token, or the prompt's ids once more, and the text of each token."""
 LOOK_S, JOIN_S = 0.1, 2.0
 """How often a waiting reader asks whether it is to stop; and how long it then waits for the threads."""
+_TOO_FEW = re.compile(r"max_tokens\b.*\b(or more|at least|too small)\b")
+"""In a server's words on a request; the first are our plugin's."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerPart:
-    """What came of one request: more ids, or why it ended. ``seconds``: since it was sent."""
+    """What came of one request: more ids, why it ended, or that it was refused. ``seconds``: since it was sent."""
 
     request: Request
     ids: tuple[int, ...]
     finish: str | None
     seconds: float
+    refusal: RefusedError | None = None
 
 
 class ServerBackend:
@@ -70,6 +82,7 @@ class ServerBackend:
         stops = constraint.stops if isinstance(constraint, Unconstrained) else ()
         self._stop_ids = [self.end_id, *stops]
         self.grammar = constraint if isinstance(constraint, GrammarConstraint) else None
+        self._has_answered = self._has_refused = False
         self._lp: ServedLp | None = None  # for any molecule
         if lp != NO_LP and self.grammar is None:
             usual = lp_record(lp).descriptors or "plain"
@@ -92,7 +105,8 @@ class ServerBackend:
         began = time.perf_counter()
         before, ended = counters.decode_s, set[int]()
         writing: dict[int, _Row] = {}
-        crew = _Crew(self, sorted(map(self._fitted, requests), key=lambda request: -request.limit), options)
+        sent = sorted(map(self._fitted, requests), key=lambda request: -request.limit)
+        crew = _Crew(self, sent, options)
         try:
             while len(ended) < len(requests) and time.perf_counter() - began < limit_s and not cancelled():
                 part = crew.next_part()
@@ -104,6 +118,7 @@ class ServerBackend:
                     continue
                 if sample not in writing:
                     writing[sample] = _Row(self, part.request)
+                self._take(part, counters, is_first=sample == sent[0].sample)
                 yield from writing[sample].events(part, counters)
                 if writing[sample].has_ended:
                     ended.add(sample)
@@ -114,6 +129,17 @@ class ServerBackend:
             crew.close()
         reason: StopReason = "time" if time.perf_counter() - began >= limit_s else "cancelled"
         yield from [Work(request).stop(reason) for request in requests if request.sample not in ended]
+
+    def _take(self, part: AnswerPart, counters: Counters, *, is_first: bool) -> None:
+        """A refusal ends its sample alone, unless the server took nothing before: it may refuse the others too."""
+        if part.refusal is None:
+            self._has_answered = True
+            return
+        if is_first and not self._has_answered:
+            raise part.refusal
+        if not self._has_refused:
+            counters.notes.append(f"answers are missing, the first of them as {part.refusal.what}")
+        self._has_refused = True
 
     # --- requests ---
 
@@ -246,6 +272,10 @@ class _Row:
         for id_ in part.ids:
             if not self.has_ended:
                 yield from self._written(id_, part, counters)
+        if part.refusal is not None:
+            self.has_ended = True
+            reason: StopReason = "length" if _TOO_FEW.search(part.refusal.what) else "empty_mask"
+            yield replace(self.work.stop(reason), seconds=part.seconds)
         if part.finish == "length" and not self.has_ended:
             yield self._stopped("length", part)
         while part.finish == "stop" and not self.has_ended:
@@ -320,16 +350,23 @@ class _Crew:
     def _work(self, connection: Connection) -> None:
         try:
             while (request := self._taken()) is not None:
-                parts = self._backend.parts(connection, request, self._options)
-                for part in parts:
-                    self._put(part)
-                    if self._is_over.is_set() or request.sample in self._left:
-                        break
-                parts.close()
+                began = time.perf_counter()
+                try:
+                    self._ask(connection, request)
+                except RefusedError as error:
+                    self._put(AnswerPart(request, (), None, time.perf_counter() - began, error))
         except BaseException as error:  # noqa: BLE001 - it is raised in the thread that reads
             self._put(error)
         finally:
             connection.hang_up()
+
+    def _ask(self, connection: Connection, request: Request) -> None:
+        parts = self._backend.parts(connection, request, self._options)
+        for part in parts:
+            self._put(part)
+            if self._is_over.is_set() or request.sample in self._left:
+                break
+        parts.close()
 
     def _taken(self) -> Request | None:
         with self._taking:

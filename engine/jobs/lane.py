@@ -186,7 +186,7 @@ def _write(watch: LaneWatch, files: Files, job: Job[None]) -> None:
         run.judges = judges
         run.note_device()
         work = run.work(0)
-        work.reference_s, work.go_on = REFERENCE_S, job.go_on
+        work.reference_s, work.go_on, work.cancelled = REFERENCE_S, job.go_on, job.cancelled
         work.on_judged = lambda done: job.say(f"checking the result: {done} of {watch.samples}")
         generation = work.generation
         if watch.is_served:

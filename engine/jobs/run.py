@@ -327,6 +327,7 @@ class GroupWork:
     references: ReferenceSet | None = None  # in place of conformers by ETKDG
     reference_s: float = REFERENCE_S
     go_on: Callable[[], object] = lambda: None  # raises where the group is given up
+    cancelled: Callable[[], bool] = lambda: False  # asked also while nothing comes
     on_judged: Callable[[int], None] = lambda done: None  # gets the number of scored samples
     judged: list[Sample] = field(default_factory=list)  # by `rows`: the scored samples
     _seconds: dict[int, float] = field(default_factory=dict)  # by sample, from its first token to its last
@@ -336,7 +337,8 @@ class GroupWork:
     def events(self) -> Iterator[Event]:
         """The decoding's."""
         begins: dict[int, float] = {}
-        for event in self.generation.events():
+        for event in self.generation.events(self.cancelled):
+            self.go_on()  # what a stop cuts off has not ended
             began = begins.setdefault(event.sample, now := time.perf_counter())
             if isinstance(event, Stop):
                 self._seconds[event.sample] = now - began if event.seconds is None else event.seconds

@@ -25,8 +25,11 @@ from engine.errors import ServerError, shown
 from engine.user_files import parsed_json
 
 ADDRESS, KEY = "DRIFTSCOPE_SERVER", "DRIFTSCOPE_SERVER_KEY"
-CONNECT_S, READ_S = 10.0, 600.0
-"""Longest wait for a connection, and for the next bytes of an answer: a busy server lets requests queue."""
+CONNECT_S, READ_S = 10.0, 30.0
+"""Longest wait for a connection, and for the next bytes of a small document. What a model writes may take any time, as
+a busy server lets requests queue: whoever waits for it may close the connection."""
+KEEP_ALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 30, "TCP_KEEPCNT": 4}
+"""Tells of a machine that is gone, after three minutes. Where a system has these options; its own are hours."""
 TRIES, FIRST_TRIES, FIRST_WAIT_S, MOST_WAIT_S = 8, 3, 0.5, 30.0
 """Tries of a request that meets no server or a busy one (429, 503), with waits that double: a minute in all. Fewer of
 the first request, which may go to a wrong address."""
@@ -92,12 +95,17 @@ class BusyError(Exception):
         self.wait_s = wait_s
 
 
+class RefusedError(ServerError):
+    """A request that the server does not take as it is (400, 422); it may take others."""
+
+
 class Connection:
     """To one server, kept open from request to request. One thread asks; any other may close it, which ends what is
     being read, and the server then gives the request up."""
 
-    def __init__(self, address: ServerAddress) -> None:
-        self.address = address
+    def __init__(self, address: ServerAddress, read_s: float | None = None) -> None:
+        """``read_s``: longest wait for the next bytes; None: any."""
+        self.address, self._read_s = address, read_s
         self.is_closed = threading.Event()
         self._http: http.client.HTTPConnection | None = None
 
@@ -124,7 +132,10 @@ class Connection:
             else:
                 yield self._document(response, most_bytes)
         except (OSError, http.client.HTTPException) as error:
+            is_silent = isinstance(error, TimeoutError) and error.errno is None and self._http is not None
             self.hang_up()
+            if is_silent:  # it may be at work on the answer, which asking again would begin anew
+                raise ServerError(f"the server at {self.address.url} said nothing for {self._read_s:g} s") from error
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise BusyError(f"the connection to {self.address.url} failed ({reason})") from error
         except (BusyError, ServerError, GeneratorExit):
@@ -176,7 +187,11 @@ class Connection:
         else:
             connection = http.client.HTTPConnection(address.host, address.port, timeout=CONNECT_S)
         connection.connect()
-        connection.sock.settimeout(READ_S)
+        connection.sock.settimeout(self._read_s)
+        connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in KEEP_ALIVE.items():
+            if hasattr(socket, name):
+                connection.sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
         return connection
 
     def _refusal(self, response: http.client.HTTPResponse) -> Exception:
@@ -190,7 +205,8 @@ class Connection:
             return ServerError(f"the server at {where} redirects to another address", "Give that one, if you trust it")
         if status in (401, 403):
             return ServerError(f"the server at {where} refuses the key ({status}: {said})", f"Set {KEY}")
-        return ServerError(f"the server at {where} refuses a request ({status}: {said})")
+        kind = RefusedError if status in (400, 422) else ServerError
+        return kind(f"the server at {where} refuses a request ({status}: {said})")
 
     def _words(self, body: bytes) -> str:
         """What a server says of an error, in one escaped line, without the key that it may repeat."""
@@ -268,7 +284,7 @@ class ServedModel:
 def served_model(address: ServerAddress, names: Sequence[str], ids: Sequence[int] = ()) -> ServedModel:
     """``names``: what the model is called here. A server of one model is asked for that one, whatever it calls it.
     ``ids``: of ``PROBE`` by the model's tokenizer; an error where the server has others, if it says so at all."""
-    connection = Connection(address)
+    connection = Connection(address, READ_S)
     try:
         listed = _asked(connection, "/v1/models").get("data")
         models = {str(row["id"]): row for row in listed} if isinstance(listed, list) else {}

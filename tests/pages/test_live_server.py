@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from typing import Any
 
 import pytest
@@ -34,6 +35,25 @@ def test_no_link_chooses_a_server(live: Live, monkeypatch: pytest.MonkeyPatch) -
     assert (app.segmented_control("backend1").value, app.selectbox(key="lp1").value) == ("server", "grammar")
     assert "live_lanes" not in app.session_state, "a link starts nothing"
     assert "asks the server of DRIFTSCOPE_SERVER alone" in words(app)
+
+
+def test_a_lane_stops_while_its_server_is_silent(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    is_asked = threading.Event()
+
+    def act(handler: Handler, body: dict[str, Any], number: int) -> None:
+        is_asked.set()
+        while handler.connection.recv(1):  # until the client hangs up
+            pass
+        handler.server.fake.hung_up.set()
+
+    with serving(act, models=("theirs",)) as fake:
+        monkeypatch.setenv(ADDRESS, fake.url)
+        app = begun(live, lp1="exact", lp2="—", lp3="—", backend1="server")
+        (lane,) = app.session_state["live_lanes"]
+        assert is_asked.wait(60)
+        lane.job.stop()
+        assert fake.hung_up.wait(10)
+        assert ended(lane.job) == "stopped" and lane.run_id is None
 
 
 def test_a_lane_that_a_server_writes_streams_and_is_scored_here(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:

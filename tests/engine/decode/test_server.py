@@ -8,6 +8,7 @@ import random
 import shlex
 import socket
 import sys
+import time
 import tracemalloc
 from pathlib import Path
 from types import SimpleNamespace
@@ -302,6 +303,95 @@ def endless(handler: Handler, body: dict[str, Any], number: int) -> None:
     handler.server.fake.hung_up.set()
 
 
+@STREAMS
+def test_a_model_may_take_its_time_and_a_small_document_may_not(
+    is_streaming: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "READ_S", 0.2)
+
+    def slow(handler: Handler, body: dict[str, Any], number: int) -> None:
+        time.sleep(0.5)
+        handler.written(body, of_model(body))
+
+    with serving(slow) as fake:
+        samples = written_by(fake, 2, is_streaming=is_streaming)
+    assert samples == {each.sample: by_prompt()[each.prompt] for each in requests(2)} and len(fake.bodies) == 2
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = ServerAddress("127.0.0.1", silent.getsockname()[1])
+        with pytest.raises(ServerError, match=r"said nothing for 0.2 s"):
+            served_model(address, ["small"])
+        silent.setblocking(False)
+        silent.accept()[0].close()
+        with pytest.raises(BlockingIOError):  # it was asked once
+            silent.accept()
+
+
+def test_a_connection_notices_that_a_machine_is_gone() -> None:
+    with serving(playing(of_model)) as fake:
+        connection = http.Connection(server_address(fake.url))._connected()
+        assert connection.sock.gettimeout() is None
+        assert connection.sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        connection.close()
+
+
+@STREAMS
+def test_a_stop_ends_requests_of_which_nothing_came(is_streaming: bool) -> None:
+    def silent(handler: Handler, body: dict[str, Any], number: int) -> None:
+        while handler.connection.recv(1):
+            pass
+        handler.server.fake.hung_up.set()
+
+    with serving(silent) as fake:
+        backend, began = backend_of(fake), time.monotonic()
+        backend.is_streaming = is_streaming
+        events = list(
+            backend.run(
+                requests(3), DecodeOptions(ref.GREEDY, batch_size=2), Counters(), lambda: time.monotonic() > began + 0.3
+            )
+        )
+        assert fake.hung_up.wait(5) and time.monotonic() - began < 5
+    assert [event.reason for event in events if isinstance(event, Stop)] == ["cancelled"] * 3
+
+
+@pytest.mark.parametrize("status", [400, 422])
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [("max_tokens is 24, and an answer for 'CCO' has 45 or more", "length"), ("no such grammar", "empty_mask"),
+     ("max_tokens is too large", "empty_mask")],
+)  # fmt: skip
+def test_a_request_that_is_refused_ends_its_sample_alone(status: int, words: str, reason: str) -> None:
+    def act(handler: Handler, body: dict[str, Any], number: int) -> None:
+        if number in (2, 4):
+            refusing(status, f"{words} " * 100)(handler, body, number)
+        else:
+            handler.written(body, of_model(body))
+
+    with serving(act) as fake:
+        counters = Counters()
+        options = DecodeOptions(ref.GREEDY, batch_size=1)
+        samples = ref.collected(backend_of(fake).run(requests(6), options, counters))
+    refused = [sample for sample, written in samples.items() if (written.ids, written.reason) == ([], reason)]
+    assert len(refused) == 2 and len(fake.bodies) == 6
+    assert all(samples[each.sample] == by_prompt()[each.prompt] for each in requests(6) if each.sample not in refused)
+    (note,) = counters.notes
+    assert f"({status}: '{words[:9]}" in note and len(note) < 500
+
+
+def test_a_server_that_took_requests_before_may_refuse_the_first_of_a_call() -> None:
+    def act(handler: Handler, body: dict[str, Any], number: int) -> None:
+        if number == 2:
+            refusing(400)(handler, body, number)
+        else:
+            handler.written(body, of_model(body))
+
+    with serving(act) as fake:
+        backend, options = backend_of(fake), DecodeOptions(ref.GREEDY)
+        (request,) = requests(1)
+        samples = [ref.collected(backend.run([request], options, Counters()))[request.sample] for _ in range(3)]
+    assert samples[0] == samples[2] == by_prompt()[request.prompt]
+    assert (samples[1].ids, samples[1].reason) == ([], "empty_mask")
+
+
 @pytest.mark.parametrize(("reason", "more"), [("cancelled", {}), ("time", {"time_limit_s": 0.3})])
 def test_a_stop_and_a_time_limit_end_the_requests_at_the_server(reason: str, more: dict[str, Any]) -> None:
     with serving(endless) as fake:
@@ -492,6 +582,9 @@ def test_a_run_goes_on_behind_what_it_saved_when_its_server_is_back(
         assert failed.code == 2 and "'out of memory'" in failed.err
         (run_id,) = unfinished_ids(Store.open().home, RUN)
         assert "has no address" in run("run", "--resume", run_id).error
+        for elsewhere in (("--submit", "local"), ("--engine", "ray")):
+            error = run("run", "--resume", run_id, *elsewhere).error
+            assert "a server is asked by this process alone" in error
         monkeypatch.setenv(http.ADDRESS, fake.url)
         result = run("run", "--resume", run_id, "--json")
         assert result.code == 0, result
@@ -512,6 +605,13 @@ def test_a_run_goes_on_behind_what_it_saved_when_its_server_is_back(
         (("generate", "CC=O", *ASKED[:-1], "fast", "--url", "http://h"), "--url belongs to --backend server"),
         (("run", "CC=O", *ASKED, "--url", f"http://me:{SECRET}@h"), "holds a user, a password"),
         (("run", "CC=O", *ASKED, "--submit", "local"), "a server is asked by this process alone"),
+        *(
+            (
+                ("generate", "CC=O", *ASKED, "--lp", "shaped", *guard),
+                "a server knows the usual checks and limits of shaped",
+            )
+            for guard in (("--guard", "bonds"), ("--retries", "9"), ("--back", "0"), ("--most-thrown", "1"))
+        ),
     ],
 )
 def test_what_the_command_line_refuses(store: Path, words: tuple[str, ...], line: str) -> None:
