@@ -26,7 +26,7 @@ ROOMS: dict[str, tuple[int, tuple[str, ...]]] = {
     "app.py, pages/*.py": (11_500, ("app.py", "pages/*")),
     "pages/_live/, _drift/, ...": (4_230, tuple(f"pages/_{page}/*" for page in PAGES)),
     "pages/_kit/": (2_310, ("pages/*.js", "pages/*.css", "pages/*.html")),
-    "engine/cli/": (2_510, ("engine/cli/*", "engine/__main__.py")),
+    "engine/cli/": (2_520, ("engine/cli/*", "engine/__main__.py")),
     "engine/questions/": (6_950, ("engine/questions/*",)),
     "engine/evidence/, engine/comparing/": (2_000, ("engine/evidence/*", "engine/comparing/*")),
     "engine/jobs/": (2_710, ("engine/jobs/*",)),

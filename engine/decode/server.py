@@ -27,7 +27,7 @@ from typing import Any
 from engine.decode.plan import DecodeOptions, Request, Sampling
 from engine.decode.rows import Work
 from engine.decode.steps import Counters, Event, StopReason
-from engine.errors import ConstraintError, ServerError, shown
+from engine.errors import ConstraintError, ServerError
 from engine.lp.constraint import Constraint, LpParameters, end_of
 from engine.lp.follower import AutomatonRows, Follower
 from engine.lp.grammar import GrammarConstraint
@@ -235,12 +235,12 @@ class ServerBackend:
             raise self._wrong(problem, "Use a server that knows return_token_ids, such as vLLM from 0.10.2 on")
         for id_ in ids:
             if type(id_) is not int or not 0 <= id_ < self._vocab_rows:
-                problem = f"gives the token {shown(id_)}, the model has {self._vocab_rows:,} rows"
+                problem = f"gives the token {self.served.address.said(id_)}, the model has {self._vocab_rows:,} rows"
                 raise self._wrong(problem, "Name the model that it serves")
         if prompt is not None and prompt != list(request.prompt):
             raise self._wrong("has changed the prompt's tokens", "Leave out what truncates prompts or adds to them")
         if finish not in (None, "stop", "length"):
-            raise self._wrong(f"ended an answer with {shown(finish)}")
+            raise self._wrong(f"ended an answer with {self.served.address.said(finish)}")
         return ids, finish
 
     def _wrong(self, what: str, fix: str = "") -> ServerError:

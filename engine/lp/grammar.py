@@ -21,7 +21,6 @@ from engine.text.tokenizer_build import RECIPES
 from engine.text.tokenizers import TextTokenizer
 
 _ESCAPED = frozenset("\\^$.|?*+()[]{}")
-_OF_NUMBERS = re.compile(r"[-0-9.]*")
 
 
 def build(name: str, tokenizer: TextTokenizer, vocab_rows: int, parameters: LpParameters) -> GrammarConstraint:
@@ -35,7 +34,7 @@ class GrammarConstraint(Unconstrained):
     def __init__(self, table: Unconstrained, tokenizer: TextTokenizer, form: NumberFormat, name: str) -> None:
         self.automaton, self.stops, self._end = table.automaton, table.stops, end_of(tokenizer)
         self.name, self.form, self.tokenizer = name, form, tokenizer
-        self._number = re.compile(number_pattern(form))
+        self._number, self._begun = re.compile(number_pattern(form)), re.compile(beginning_pattern(form))
 
     def pattern(self, molecule: Molecule) -> str:
         """Of a whole answer, in what all dialects have: classes, groups, counts and alternatives."""
@@ -50,8 +49,8 @@ class GrammarConstraint(Unconstrained):
             rest = text[position:]
             if isinstance(part, re.Pattern):
                 match = part.match(rest)
-                if match is None or match.end() == len(rest):  # it may go on
-                    return not is_whole and _OF_NUMBERS.fullmatch(rest) is not None
+                if match is None or self._begun.fullmatch(rest):  # it may go on
+                    return not is_whole and self._begun.fullmatch(rest) is not None
                 position += match.end()
             elif rest.startswith(part):
                 position += len(part)
@@ -90,6 +89,13 @@ def number_pattern(form: NumberFormat) -> str:
     decimals = f"\\.[0-9]{{{max(1, form.least_decimals)},{form.most_decimals}}}"
     whole = f"-?(0|[1-9][0-9]{{0,{form.most_integer_digits - 1}}})"
     return whole + (decimals if form.least_decimals else f"({decimals})?")
+
+
+def beginning_pattern(form: NumberFormat) -> str:
+    """Of whatever may still become a number."""
+    if isinstance(form, BinFormat):
+        return f"[0-9]{{0,{form.digits}}}"
+    return f"-?((0|[1-9][0-9]{{0,{form.most_integer_digits - 1}}})(\\.[0-9]{{0,{form.most_decimals}}})?)?"
 
 
 def _escaped(text: str) -> str:

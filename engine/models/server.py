@@ -34,8 +34,8 @@ TRIES, FIRST_TRIES, FIRST_WAIT_S, MOST_WAIT_S = 8, 3, 0.5, 30.0
 """Tries of a request that meets no server or a busy one (429, 503), with waits that double: a minute in all. Fewer of
 the first request, which may go to a wrong address."""
 BUSY = (429, 503)
-MOST_BYTES, MOST_SAID = 2**20, 300
-"""Of an answer that holds no tokens; and characters of a server's own words in an error."""
+MOST_BYTES, MOST_SAID, MOST_NAME = 2**20, 300, 60
+"""Of an answer that holds no tokens; and characters of a server's own words in an error, and of a name there."""
 TOKENS_PATH, COMPLETIONS_PATH = "/inference/v1/generate", "/v1/completions"
 PROBE = "CC(=O)N 0.1234,-1.5,120.25>=[N+]<"
 """A text that tokenizers cut each in its own way. Without tags, whose names a registry may change."""
@@ -56,6 +56,14 @@ class ServerAddress:
     def url(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http{'s' if self.is_secure else ''}://{host}:{self.port}{self.path}"
+
+    def said(self, what: object, most: int = MOST_SAID) -> str:
+        """A server's own words in one escaped line of no more than ``most`` characters, without the key that they may
+        repeat."""
+        text = str(what)
+        if self.key:
+            text = text.replace(self.key, "(key)")
+        return shown(" ".join(text.split()), most)
 
 
 def is_server_set() -> bool:
@@ -137,7 +145,7 @@ class Connection:
             if is_silent:  # it may be at work on the answer, which asking again would begin anew
                 raise ServerError(f"the server at {self.address.url} said nothing for {self._read_s:g} s") from error
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-            raise BusyError(f"the connection to {self.address.url} failed ({reason})") from error
+            raise BusyError(f"the connection to {self.address.url} failed ({self.address.said(reason)})") from error
         except (BusyError, ServerError, GeneratorExit):
             self.hang_up()  # what is left of the answer would be taken for the next one's
             raise
@@ -209,15 +217,13 @@ class Connection:
         return kind(f"the server at {where} refuses a request ({status}: {said})")
 
     def _words(self, body: bytes) -> str:
-        """What a server says of an error, in one escaped line, without the key that it may repeat."""
+        """What a server says of an error."""
         text = body.decode("utf-8", "replace")
         with suppress(ValueError, LookupError, TypeError, AttributeError):
             said = parsed_json(body)
             error = said.get("error", said)
             text = str(error.get("message") or error.get("detail") or text)
-        if self.address.key:
-            text = text.replace(self.address.key, "(key)")
-        return shown(" ".join(text.split()), MOST_SAID)
+        return self.address.said(text)
 
     def _document(self, response: http.client.HTTPResponse, most_bytes: int) -> dict[str, Any]:
         body = response.read(most_bytes + 1)
@@ -246,7 +252,8 @@ class Connection:
         try:
             document = parsed_json(text)
         except ValueError as error:
-            raise ServerError(f"the server at {self.address.url} answers with what is no JSON: {error}") from error
+            problem = f"answers with what is no JSON: {self.address.said(error)}"
+            raise ServerError(f"the server at {self.address.url} {problem}") from error
         if not isinstance(document, dict):
             raise ServerError(f"the server at {self.address.url} answers with no JSON object")
         if "error" in document and not document.get("choices"):
@@ -278,7 +285,7 @@ class ServedModel:
     def words(self) -> str:
         """Of a run's notes, without the address."""
         version = f"vLLM {self.version}" if self.version else "a server"
-        return f"written by {version}, which calls the model {shown(self.name)}"
+        return f"written by {version}, which calls the model {self.address.said(self.name, MOST_NAME)}"
 
 
 def served_model(address: ServerAddress, names: Sequence[str], ids: Sequence[int] = ()) -> ServedModel:
@@ -290,17 +297,18 @@ def served_model(address: ServerAddress, names: Sequence[str], ids: Sequence[int
         models = {str(row["id"]): row for row in listed} if isinstance(listed, list) else {}
         name = next((name for name in (*names, *(models if len(models) == 1 else ())) if name in models), None)
         if name is None:
-            known = ", ".join(shown(name) for name in list(models)[:10]) or "none"
+            known = ", ".join(address.said(name, MOST_NAME) for name in list(models)[:10]) or "none"
             raise ServerError(f"the server at {address.url} has no model {shown(names[0])}", f"It has {known}")
         positions, version = models[name].get("max_model_len"), ""
         with suppress(ServerError):
-            version = str(_asked(connection, "/version").get("version", ""))[:40]
+            version = address.said(_asked(connection, "/version").get("version", ""), MOST_NAME)[1:-1]
         # A path that is there refuses to be read with another status than one that is not.
         takes_ids = connection.status(TOKENS_PATH) == 405
         tokens = _tokens(connection, name) if ids else None
         if tokens and tokens != list(ids):
-            problem = f"the model {shown(name)} at {address.url} has another tokenizer than {shown(names[0])}"
-            raise ServerError(problem, "Name the model that it serves")
+            problem = f"has another tokenizer than {shown(names[0])}"
+            theirs = f"the model {address.said(name, MOST_NAME)} at {address.url}"
+            raise ServerError(f"{theirs} {problem}", "Name the model that it serves")
         return ServedModel(address, name, positions if isinstance(positions, int) else None, version, takes_ids)
     except (LookupError, TypeError, AttributeError) as error:
         raise ServerError(f"the server at {address.url} lists no models as OpenAI's API does") from error

@@ -22,7 +22,7 @@ class Handler(BaseHTTPRequestHandler):
         fake = self.server.fake
         documents: dict[str, Any] = {
             "/v1/models": {"data": [{"id": name, "max_model_len": fake.positions} for name in fake.models]},
-            "/version": {"version": "0.32.0"},
+            "/version": {"version": fake.version},
         }
         if self.path in documents:
             self.answer(documents[self.path])
@@ -107,6 +107,7 @@ class FakeServer:
     takes_ids: bool = False
     models: tuple[str, ...] = ("small",)
     positions: int = 4096
+    version: str = "0.32.0"
     url: str = ""
     tokens: list[int] | None = None  # of any text
     bodies: list[tuple[str, dict[str, Any], dict[str, str]]] = field(default_factory=list)

@@ -294,6 +294,34 @@ def test_what_cannot_be_used_is_one_line_and_not_asked_again(
     assert len(fake.bodies) == 1
 
 
+@pytest.mark.parametrize("status", [SECRET, f"{SECRET} {'x' * 10_000}", f"HTTP/{SECRET} 200"])
+def test_a_line_that_is_no_http_is_shortened_and_holds_no_key(status: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(http.KEY, SECRET)
+
+    def act(handler: Handler, body: dict[str, Any], number: int) -> None:
+        handler.wfile.write(f"{status}\r\n\r\n".encode())
+        handler.break_off()
+
+    with serving(act) as fake, pytest.raises(ServerError) as error:
+        written_by(fake, 1)
+    line = str(error.value)
+    assert "(key)" in line and SECRET not in line and line.isprintable() and len(line) < 600
+    assert len(fake.bodies) == http.TRIES
+
+
+def test_names_and_versions_are_shortened_and_hold_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(http.KEY, SECRET)
+    name = f"{SECRET}\x1b[31m{'x' * 500}"
+    with serving(playing(of_model), models=(name,), version=f"{SECRET}\n{'1' * 500}") as fake:
+        served = served_model(server_address(fake.url), ["small"])
+        assert served.name == name  # as requests have to call it
+        assert served.version.startswith("(key) 1") and len(served.version) <= 60
+        assert SECRET not in served.words and served.words.isprintable() and len(served.words) < 250
+    with serving(playing(of_model), models=(name, "b")) as fake, pytest.raises(ServerError, match="It has") as error:
+        served_model(server_address(fake.url), ["small"])
+    assert SECRET not in str(error.value) and "'(key)" in str(error.value) and len(str(error.value)) < 300
+
+
 def endless(handler: Handler, body: dict[str, Any], number: int) -> None:
     handler.begin_events()
     for id_ in (*ref.OPEN, 11):
@@ -475,7 +503,7 @@ def test_a_server_that_is_not_there_and_one_of_other_models() -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         address = ServerAddress("127.0.0.1", closed.getsockname()[1])
-        with pytest.raises(ServerError, match=r"failed \(Connection refused\), 3 times"):
+        with pytest.raises(ServerError, match=r"failed \('Connection refused'\), 3 times"):
             served_model(address, ["small"])
     with serving(playing(of_model), models=("a", "b")) as fake, pytest.raises(ServerError, match="It has 'a', 'b'"):
         served_model(server_address(fake.url), ["small"])

@@ -58,6 +58,21 @@ def test_numbers(number: str, fits: bool) -> None:
     assert grammar.holds(molecule, text, is_whole=True) is fits
 
 
+@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize(
+    ("number", "fits"),
+    [("", True), ("-", True), ("1", True), ("1.", True), ("-0.", True), ("1.2", True), ("9.125", True), ("--", False),
+     ("-.", False), (".", False), ("01", False), ("1..", False), ("1.2.", False), ("1-", False), ("1.23456", False),
+     ("1234", False), ("1.2345,1.", None), ("1.2345,--", False)],
+)  # fmt: skip
+def test_numbers_that_are_cut(form: NumberFormat, number: str, fits: bool | None) -> None:
+    molecule = parse_smiles("C")
+    grammar: Any = made("grammar", form=form)[1]
+    expected = form.most_decimals == 4 if fits is None else fits
+    assert grammar.holds(molecule, f"[CONFORMER][C]<{number}", is_whole=False) is expected
+    assert not grammar.holds(molecule, f"[CONFORMER][C]<{number}", is_whole=True)
+
+
 def test_it_acts_at_a_server_alone() -> None:
     for backend in ("auto", "fast", "hf"):
         with pytest.raises(ConstraintError, match="acts at a server alone"):
