@@ -53,12 +53,11 @@ class Column:
 
 
 def select_list(schema: pa.Schema) -> str:
-    """All columns of a table for SELECT. Runs of before an answer had several conformers say nothing of them: steps are
-    of the first one then; a block is of 0, until it is counted again."""
+    """All columns of a table for SELECT. Runs of before an answer had several conformers say nothing of them: blocks
+    and steps are of the first one then, also those behind a further prompt, until they are counted again."""
     if "conformer" not in schema.names:
         return "*"
-    usual = 1 if "token_id" in schema.names else 0
-    return f'* REPLACE (coalesce("conformer", {usual}) AS "conformer")'
+    return '* REPLACE (coalesce("conformer", 1) AS "conformer")'
 
 
 @dataclass(frozen=True)

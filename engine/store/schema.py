@@ -176,7 +176,7 @@ BLOCKS = table(
     "blocks",
     *OF_SAMPLE,
     ("block", "small", "counts a sample's blocks from 0", True),
-    ("conformer", "small", "of the answer, from 1; 0: behind a further prompt in it, and in older runs"),
+    ("conformer", "small", "of the answer, from 1; 0: behind a further prompt in it; in older runs always 1"),
     ("atom", "small", "of the molecule's text, from 0"),
     ("element", "text", "its element"),
     ("text", "text", "between < and >, as written"),

@@ -66,7 +66,7 @@ def test_pyarrow_sees_the_same_rows(store: Store) -> None:
         of_files = rows.sort_by(order).to_pylist()
         for row in of_files:
             if row.get("conformer", 0) is None:
-                row["conformer"] = 1 if table is STEPS else 0
+                row["conformer"] = 1
         assert of_files == seen
 
 
@@ -81,7 +81,7 @@ def test_a_run_of_the_demo_store_is_read_next_to_one_of_today(tmp_path: Path) ->
         assert {row["run_id"] for row in rows} == {run_id, "today"}
 
 
-def test_blocks_of_an_older_version_are_of_conformer_0_and_steps_of_the_first_in_every_query(tmp_path: Path) -> None:
+def test_blocks_and_steps_of_an_older_version_are_of_the_first_conformer_in_every_query(tmp_path: Path) -> None:
     """It had no such column; a user's SQL and ours read the same."""
     store, entry = copied(tmp_path, RUN, demo_run("qwen", "exact"))
     later = {"blocks": ["conformer"], "steps": ["conformer"], "samples": ["conformers", "usable_each"]}
@@ -91,8 +91,11 @@ def test_blocks_of_an_older_version_are_of_conformer_0_and_steps_of_the_first_in
     with store.console() as console:
         for table in ("blocks", "steps"):
             sql = f"SELECT conformer, count(*) > 10 AS many FROM {table} GROUP BY conformer"
-            expected = [{"conformer": 1 if table == "steps" else 0, "many": True}]
+            expected = [{"conformer": 1, "many": True}]
             assert store.rows(sql) == console.query(sql).table.to_pylist() == expected
+        joined = "SELECT count(*) AS n FROM steps JOIN blocks USING (run_id, sample_id, conformer, block)"
+        steps = store.rows("SELECT count(*) AS n FROM steps WHERE block >= 0")
+        assert store.rows(joined) == console.query(joined).table.to_pylist() == steps != [{"n": 0}]
     assert store.rows("SELECT DISTINCT conformers, usable_each FROM samples") == [
         {"conformers": None, "usable_each": None}
     ]
