@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -248,7 +249,11 @@ def test_what_was_handed_out_is_told(slurm: Path, store_folder: Path) -> None:
 
 
 def test_ctrl_c_leaves_the_tasks_and_says_how_to_end_them(slurm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sleep = time.sleep
+
     def interrupted(seconds: float) -> Any:
+        if seconds < 0.1:  # of a subprocess that is waited for
+            return sleep(seconds)
         raise KeyboardInterrupt
 
     monkeypatch.setattr("time.sleep", interrupted)
