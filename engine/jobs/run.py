@@ -157,7 +157,7 @@ class RunState:
         resumed, threads = notes.get("resumed", []), notes.get("threads", [])
         settings = self.plan.judge_settings
         columns = {
-            "device": ", ".join(notes["devices"]),
+            "device": ", ".join(notes["devices"]) or None,
             "threads": threads[0] if len(threads) == 1 else None,  # no one number holds for several
             "notes": " ".join(notes.get("notes", [])) or None,
             "judged_with": None if settings is None else judged_with(settings.geometry),
@@ -276,7 +276,7 @@ class Run(RunState):
 
     def note_device(self) -> None:
         device, threads = _where(self.loaded, self.plan.plan)
-        self.staging.write_note(self.rank, devices=[device], threads=[threads] if threads else [])
+        self.staging.write_note(self.rank, devices=[device] if device else [], threads=[threads] if threads else [])
 
     def check(self, numbers: Collection[int]) -> None:
         """Generates some samples of the last written one of these groups again, and notes how many differ."""
