@@ -47,13 +47,13 @@ def page(title: str, lead: str) -> None:
     scheme = "dark" if palette() is DARK else "light"
     ground = f":root {{ --ground: {palette().background}; }}"
     st.html(f"<style>{ground} [data-testid='stDialog'] {{ color-scheme: {scheme}; }}</style>")
+    limit_steps()
     st.logo(_LOGO, icon_image=FAVICON, size="large")
     st.title(title, anchor=False)
     st.markdown(glossed(lead), unsafe_allow_html=True)
     with shown_errors("The list of jobs", stops=False):
         tasks.tray()
     _footer()
-    limit_steps()
 
 
 def _leave_old_navigation() -> None:

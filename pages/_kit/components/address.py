@@ -18,17 +18,13 @@ from pages._kit.theme import palette
 
 
 def limit_steps() -> None:
-    """For the begin of every page: the browser's Back undoes one act of the reader a step; a new theme redraws all.
-
-    In the side bar, below all else, whose ground is the theme's second: until a component is there, Streamlit shows a
-    grey bar in its place, which would move the page."""
-    with st.sidebar:
-        _mount(key="address-steps", data={"ground": palette().surface}, on_ground_change=lambda: None)
+    """For the begin of every page: the browser's Back undoes one act of the reader a step; a new theme redraws all."""
+    _mount(key="address-steps", data={"ground": palette().background}, on_ground_change=lambda: None)
 
 
 def put_quietly(values: Mapping[str, str | Sequence[str]]) -> None:
-    """These parameters in place of what the address has under their names. Call it in every run, also with nothing: a
-    component that comes or goes makes the browser build anew what is behind it."""
+    """These parameters in place of what the address has under their names. Call it in every run, at the same place,
+    also with nothing: a component that comes or goes makes the browser build anew what is behind it."""
     parameters = {name: [value] if isinstance(value, str) else [*value] for name, value in values.items()}
     context = get_script_run_ctx()
     if parameters and context is not None:
@@ -37,8 +33,7 @@ def put_quietly(values: Mapping[str, str | Sequence[str]]) -> None:
                 params.set_with_no_forward_msg(name, texts)
             context.query_string = urlencode(params._query_params, doseq=True)
     # With a stamp, since the browser passes over a message that it had before; the answer's own run has the same one.
-    with st.sidebar:
-        _replace(parameters, secrets.token_hex(4))
+    _replace(parameters, secrets.token_hex(4))
 
 
 def is_restored() -> bool:
