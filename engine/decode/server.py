@@ -196,7 +196,7 @@ class ServerBackend:
         path, body = self.path_and_body(request, options)
         most_bytes = MOST_BYTES + BYTES_A_TOKEN * (len(request.prompt) + request.limit)
         while True:
-            count = 0  # ids of this try
+            count, is_over = 0, False  # ids of this try, and whether it said why the answer ended
             try:
                 for document in connection.documents(path, body, most_bytes):
                     ids, finish = self._read(document, request)
@@ -209,8 +209,11 @@ class ServerBackend:
                         raise self._wrong(f"gives more than the {request.limit:,} tokens that were asked for")
                     if new or finish:
                         yield AnswerPart(request, tuple(new), finish, time.perf_counter() - began)
-                    if finish:
+                    if finish and self.is_streaming:  # what may follow is not waited for, so the connection ends
                         return
+                    is_over = finish is not None
+                if is_over:
+                    return
                 raise BusyError(f"the answer of {connection.address.url} broke off")
             except BusyError as error:
                 if connection.is_closed.wait(wait_behind(number, error)):

@@ -108,21 +108,21 @@ class RefusedError(ServerError):
 
 
 class Connection:
-    """To one server, kept open from request to request. One thread asks; any other may close it, which ends what is
-    being read, and the server then gives the request up."""
+    """To one server, kept open from one whole answer to the next request. One thread asks; any other may close it,
+    which ends what is being read, and the server then gives the request up."""
 
     def __init__(self, address: ServerAddress, read_s: float | None = None) -> None:
         """``read_s``: longest wait for the next bytes; None: any."""
         self.address, self._read_s = address, read_s
         self.is_closed = threading.Event()
         self._http: http.client.HTTPConnection | None = None
+        self._socket: socket.socket | None = None  # also of an answer behind which the server closes
 
     def close(self) -> None:
         self.is_closed.set()
-        connection = self._http
-        if connection is not None and connection.sock is not None:
-            with suppress(OSError, AttributeError):  # it may be closed meanwhile
-                connection.sock.shutdown(socket.SHUT_RDWR)
+        if self._socket is not None:
+            with suppress(OSError):  # it may be closed meanwhile
+                self._socket.shutdown(socket.SHUT_RDWR)
 
     def hang_up(self) -> None:
         """In the thread that asks; the next request connects again."""
@@ -162,7 +162,7 @@ class Connection:
             self.hang_up()
 
     def _response(self, path: str, body: bytes | None) -> http.client.HTTPResponse:
-        is_old = self._http is not None
+        is_old = self._http is not None and self._http.sock is not None
         try:
             self._send("GET" if body is None else "POST", path, body)
             assert self._http is not None
@@ -177,8 +177,9 @@ class Connection:
         return response
 
     def _send(self, method: str, path: str, body: bytes | None) -> None:
-        if self._http is None:
+        if self._http is None or self._http.sock is None:  # the server closed it behind its last answer
             self._http = self._connected()
+            self._socket = self._http.sock
         if self.is_closed.is_set():  # meanwhile: whoever closed saw no connection
             raise ConnectionAbortedError("closed")
         headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}

@@ -36,6 +36,7 @@ class Handler(BaseHTTPRequestHandler):
             return self.answer({"tokens": fake.tokens}, 404 if fake.tokens is None else 200)
         with fake.lock:
             fake.bodies.append((self.path, body, dict(self.headers)))
+            fake.connections.add(self.client_address)
             number = len(fake.bodies)
             fake.at_once += 1
             fake.most_at_once = max(fake.most_at_once, fake.at_once)
@@ -111,6 +112,7 @@ class FakeServer:
     url: str = ""
     tokens: list[int] | None = None  # of any text
     bodies: list[tuple[str, dict[str, Any], dict[str, str]]] = field(default_factory=list)
+    connections: set[tuple[str, int]] = field(default_factory=set)  # that asked for tokens
     lock: threading.Lock = field(default_factory=threading.Lock)
     at_once: int = 0
     most_at_once: int = 0

@@ -82,6 +82,20 @@ def written_by(fake: FakeServer, count: int = 7, *, is_streaming: bool = False, 
     return ref.collected(backend.run(requests(count), options, Counters()))
 
 
+def closing(handler: Handler, body: dict[str, Any], number: int) -> None:
+    """As older servers do behind each answer."""
+    handler.close_connection = True
+    handler.written(body, of_model(body))
+
+
+@pytest.mark.parametrize(("act", "most"), [(playing(of_model), 3), (closing, 7)])
+def test_a_connection_serves_until_the_server_closes_it(act: Act, most: int) -> None:
+    with serving(act) as fake:
+        samples = written_by(fake)
+    assert samples == {each.sample: by_prompt()[each.prompt] for each in requests(7)}
+    assert len(fake.bodies) == 7 and len(fake.connections) <= most
+
+
 @BOTH
 @STREAMS
 def test_ids_forced_tokens_and_stops_are_those_of_a_model_here(takes_ids: bool, is_streaming: bool) -> None:
