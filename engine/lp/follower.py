@@ -48,6 +48,16 @@ class Follower:
         symbols = self._symbols[self.cell]
         return symbols[FIRST_SYMBOL - only] if only <= FIRST_SYMBOL else only
 
+    @property
+    def symbols(self) -> list[int]:
+        """Of the cell, those that the node allows."""
+        of_node = self._rows.goto[self.node][self._rows.first_symbol :]
+        return [
+            id_
+            for id_, after in zip(self._symbols[self.cell], of_node, strict=True)
+            if id_ != NO_ID and after != ILLEGAL
+        ]
+
     def allows(self, id_: int) -> bool:
         if self.is_lost or not 0 <= id_ < len(self._rows.classes):
             return False

@@ -17,10 +17,7 @@ from transformers import LogitsProcessor
 
 from engine.errors import ConstraintError
 from engine.lp.driver import LOST, State, Tables
-from engine.lp.table import NO_ID, Automaton, Program
-
-MOST_FEW = 4_096
-"""Live ids up to which the legal ones are looked at one by one, and not the whole vocabulary."""
+from engine.lp.table import MOST_FEW, NO_ID, Automaton, Program
 
 
 class ProgramProcessor(LogitsProcessor):

@@ -10,8 +10,8 @@ from __future__ import annotations
 import copy
 import functools
 import logging
-import operator
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,24 +23,19 @@ from engine.chem.enriched import described
 from engine.chem.smiles import parse_written
 from engine.errors import ConstraintError, shown
 from engine.lp.constraint import Constraint, LpParameters, build_constraint, end_of
-from engine.lp.driver import LOST, State, Tables
 from engine.lp.exact import ExactConstraint
 from engine.lp.follower import AutomatonRows, Follower
 from engine.lp.served import ServedLp
 from engine.lp.shaped import ShapedMolecule
 from engine.lp.shaped_answer import ProcessedAnswer, TokenAsker
-from engine.lp.table import JUMP, KEEP, NEXT, NO_ID, STAY, SYMBOLS, Automaton, Program, live_columns
+from engine.lp.table import JUMP, KEEP, MOST_FEW, NEXT, NO_ID, STAY, SYMBOLS, Automaton, Program, live_columns
 from engine.lp_records import GUARD_CHECKS, NO_LP
 from engine.text.tokenizers import TextTokenizer
 
 log = logging.getLogger(__name__)
 
-MOST_FEW = 4_096
-"""Live ids up to which the legal ones are looked at one by one, and not the whole vocabulary."""
 MOST_COMPILED, MOST_CONSTRAINTS = 512, 16
 """Molecules and constraints that are kept compiled: a server answers many requests for one."""
-LEAST_ROOM, MORE = 8, 64
-"""Programs that there is room for at least, and cells by which the room grows."""
 MANY = 1 << 30
 Read = Callable[[int], list[int]]
 """A row's ids from this one on."""
@@ -229,12 +224,9 @@ class ServedBatch:
 
     def __init__(self, constraint: Constraint, end_id: int, device: torch.device) -> None:
         self._constraint, self._end, self._device = constraint, end_id, device
-        self._room: Tables | None = None  # for the programs of these rows, and for some more
-        self._places: dict[Compiled, int] = {}  # in the room
-        self._rows: list[ServedRow] = []  # of the call before
-        self._kept: Tables | None = None  # their tables
+        self._nodes: dict[int, NDArray[np.int64]] = {}  # the ids that each allows, symbols apart
+        self._masks: dict[int, Tensor] = {}  # bool [V] what a node does not allow, of those that allow many
         self._asker: TokenAsker | None = None
-        self._lowest = torch.tensor(-torch.inf, device=device)
 
     def apply(self, logits: Tensor, index: Sequence[int], rows: Sequence[ServedRow]) -> None:
         """Mask these rows of ``logits``, by rising index. A row that makes an error may only end; the others go on."""
@@ -251,34 +243,53 @@ class ServedBatch:
                     logits[at, self._end] = 0.0
 
     def _mask(self, logits: Tensor, index: Sequence[int], rows: Sequence[ServedRow]) -> None:
-        tables, at = self._tables(rows), self._tensor(index)[:, None]
-        ends = torch.tensor([row.may_only_end for row in rows], device=self._device)
-        cells = self._tensor([LOST if row.may_only_end else row.where.cell for row in rows])
-        state = State(cells, self._tensor([row.where.node for row in rows]))
-        if tables.live.numel() > MOST_FEW:
-            masked = logits[at[:, 0]].masked_fill_(~tables.mask(state), -torch.inf)
-            logits[at[:, 0]] = masked
-            best = masked.amax(dim=1)
-        else:
-            columns, legal = tables.few(state)  # [rows, L + 3]
-            legal = _of_each_id(columns, legal)
-            few = torch.where(legal, logits[at, columns], self._lowest)
-            if len(rows) == len(logits):
-                logits.fill_(-torch.inf)
-            else:
-                logits.index_fill_(0, at[:, 0], -torch.inf)
-            logits[at, columns] = few
-            best = few.amax(dim=1)
-        # The end, and a forced token that the model holds for impossible, have to be possible.
-        only = torch.where(ends, self._end, tables.forced_id(state))
-        is_shut = torch.isneginf(best)
-        for row, shut, forced in zip(rows, is_shut.tolist(), only.tolist(), strict=True):
-            if shut and forced == NO_ID:
-                row.fail("no token that is allowed has a score")
-        only = torch.where(is_shut & (only == NO_ID), self._end, only)[:, None]
-        value = logits[at, only.clamp(min=0)]
-        logits[at, only.clamp(min=0)] = torch.where((only != NO_ID) & torch.isneginf(value), 0.0, value)
+        allowed = [self._allowed(row) for row in rows]
+        few = {at: ids for at, ids in zip(index, allowed, strict=True) if len(ids) <= MOST_FEW}
+        best = self._keep_few(logits, few) if few else {}
+        for at, row, ids in zip(index, rows, allowed, strict=True):
+            if at not in few:
+                best[at] = self._keep_many(logits[at], row.where.node, row.where.symbols)
+            if best[at] == -math.inf:  # the end, and a forced token that the model holds for impossible, are possible
+                if len(ids) > 1:
+                    row.fail("no token that is allowed has a score")
+                logits[at, int(ids[0]) if len(ids) == 1 else self._end] = 0.0
         self._strike(logits, index, rows)
+
+    def _allowed(self, row: ServedRow) -> NDArray[np.int64]:
+        """The ids that may come; one may be there twice."""
+        forced = self._end if row.may_only_end else row.where.forced_id
+        if forced != NO_ID:
+            return np.array([forced])
+        node, automaton = row.where.node, self._constraint.automaton
+        if node not in self._nodes:
+            self._nodes[node] = np.flatnonzero(automaton.legal[node][automaton.classes])
+        return np.append(self._nodes[node], row.where.symbols).astype(np.int64)
+
+    def _keep_few(self, logits: Tensor, few: Mapping[int, NDArray[np.int64]]) -> dict[int, float]:
+        """Of rows that allow these ids; the best score of each."""
+        counts = [len(ids) for ids in few.values()]
+        rows, ids = np.repeat(list(few), counts), np.concatenate(list(few.values()))
+        at = torch.from_numpy(rows).to(self._device), torch.from_numpy(ids).to(self._device)
+        scores = logits[at]
+        if len(few) == len(logits):
+            logits.fill_(-torch.inf)
+        else:
+            logits.index_fill_(0, self._tensor(list(few)), -torch.inf)
+        logits[at] = scores
+        starts = np.cumsum([0, *counts[:-1]])
+        best = np.maximum.reduceat(scores.float().cpu().numpy(), starts)
+        return dict(zip(few, best.tolist(), strict=True))
+
+    def _keep_many(self, scores: Tensor, node: int, symbols: Sequence[int]) -> float:
+        """Of one row [V]; its best score."""
+        if node not in self._masks:
+            mask = torch.ones(len(self._constraint.automaton.classes), dtype=torch.bool)
+            mask[torch.from_numpy(self._nodes[node])] = False
+            self._masks[node] = mask.to(self._device)
+        kept = scores[self._tensor(symbols)]
+        scores.masked_fill_(self._masks[node], -torch.inf)
+        scores[self._tensor(symbols)] = kept
+        return float(scores.max())
 
     def _strike(self, logits: Tensor, index: Sequence[int], rows: Sequence[ServedRow]) -> None:
         """Of rows under ``shaped`` the tokens that leave no right place."""
@@ -299,34 +310,5 @@ class ServedBatch:
         is_struck = self._asker.struck(list(asked.values()), masked.double().cpu().numpy())
         logits[of_rows] = masked.masked_fill(torch.from_numpy(is_struck).to(self._device), -torch.inf)
 
-    def _tables(self, rows: Sequence[ServedRow]) -> Tables:
-        """Of these rows. Only programs that are new are written."""
-        if self._kept is not None and len(rows) == len(self._rows) and all(map(operator.is_, rows, self._rows)):
-            return self._kept
-        needed = dict.fromkeys(row.compiled for row in rows)
-        cells = max(len(compiled.program) for compiled in needed)
-        if self._room is None or len(self._room) < len(needed) or self._room.cells.shape[1] < cells:
-            some = next(iter(needed)).program
-            room, cells = max(LEAST_ROOM, 2 * len(needed)), -(-cells // MORE) * MORE
-            self._room = Tables.of(self._constraint.automaton, [some] * room, self._device, cells=cells)
-            self._places = {}
-        if len({*self._places, *needed}) > len(self._room):
-            self._places = {compiled: at for compiled, at in self._places.items() if compiled in needed}
-        free = sorted({*range(len(self._room))} - {*self._places.values()}, reverse=True)
-        for compiled in needed:
-            if compiled not in self._places:
-                self._places[compiled] = free.pop()
-                self._room.put(self._places[compiled], compiled.program)
-        self._kept = self._room.keep(self._tensor([self._places[row.compiled] for row in rows]))
-        self._rows = list(rows)
-        return self._kept
-
     def _tensor(self, values: Sequence[int]) -> Tensor:
         return torch.tensor(values, dtype=torch.int64, device=self._device)
-
-
-def _of_each_id(columns: Tensor, legal: Tensor) -> Tensor:
-    """An id that is there twice is legal if one of the two is. Only the last three may be there twice."""
-    same = columns[:, -3:, None] == columns[:, None, :]  # [rows, 3, L + 3]
-    last = (same & legal[:, None, :]).any(dim=2)  # [rows, 3]
-    return legal | (same & last[:, :, None]).any(dim=1)

@@ -26,6 +26,8 @@ STAY, NEXT, JUMP = 0, 1, 2
 SYMBOLS = 2
 FIRST_SYMBOL = -2
 """In ``Automaton.single``: the first symbol; the second is one less."""
+MOST_FEW = 4_096
+"""Ids that may come up to which each is looked at, and not the whole vocabulary."""
 DEAD = 0
 """The class of tokens that are never legal, rows beyond the tokenizer's size among them."""
 

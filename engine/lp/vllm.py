@@ -206,8 +206,8 @@ _known_models: set[Place] = set()
 
 def _compiler_here() -> Compiler | None:
     """That of the model of this process: ``validate_params`` is told nothing of it, and where requests are taken no
-    processor is made. None where there is no model, or several: a request does not say which. A
-    model that this process loads later is taken for the first one."""
+    processor is made. None where there is no model, or several: a request does not say which.
+    A model that this process loads later is taken for the first one."""
     if not _known_models:
         _known_models.update(_models_here())
     return _compiler_of(*_known_models) if len(_known_models) == 1 else None
