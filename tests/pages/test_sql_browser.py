@@ -75,6 +75,7 @@ def test_write_run_chart_files_and_back(browser: Browser, server: Server, store_
         seen.press("Chart")
         expect(seen.page).to_have_url(re.compile("sql_as=Chart"))
         run(seen, "SELECT '<img src=x onerror=alert(1)>' AS \"<b onclick=alert(1)>\", 1 AS n UNION ALL SELECT 'b', 2")
+        expect(rows_said(seen, 2)).to_be_visible()  # the chart of the rows before has two bars as well
         expect(seen.page.locator(".js-plotly-plot .bars .point")).to_have_count(2)
         assert seen.page.locator("img[src=x]").count() == 0
         seen.page.go_back()
