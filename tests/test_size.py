@@ -30,7 +30,7 @@ ROOMS: dict[str, tuple[int, tuple[str, ...]]] = {
     "engine/questions/": (6_950, ("engine/questions/*",)),
     "engine/evidence/, engine/comparing/": (2_000, ("engine/evidence/*", "engine/comparing/*")),
     "engine/jobs/": (2_710, ("engine/jobs/*",)),
-    "engine/inspection/": (3_960, ("engine/inspection/*",)),
+    "engine/inspection/": (4_240, ("engine/inspection/*",)),
     "engine/profile/, engine/logits/": (3_200, ("engine/profile/*", "engine/logits/*")),
     "engine/store/": (4_070, ("engine/store/*", "engine/user_files.py", "engine/file_forms.py")),
     "engine/decode/": (4_400, ("engine/decode/*",)),

@@ -354,9 +354,11 @@ class LiveHead:
         column_of[columns] = np.arange(len(columns))
         self.column_of = torch.from_numpy(column_of).to(head.device)  # [V + 1]; the last is of NO_ID
         self.illegal = [row.nonzero().squeeze(1) for row in self.bias] if self.whole is not None else []  # [Q] columns
+        self.times_asked = 0
 
     def __call__(self, hidden: Tensor, state: State, here: Tensor) -> Tensor:
         """Logits [B, C] in float32, minus infinity where a token is not legal."""
+        self.times_asked += 1
         if self.is_open:
             return self._logits(hidden)
         if self.whole is not None:

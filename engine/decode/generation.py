@@ -242,7 +242,8 @@ class Generation:
     def read_again(self, sample: Sample, masses: Mapping[int, CloseMass]) -> Sample:
         """The sample with what the model wanted where its blocks were closed by force."""
         written = (sample.token_ids, sample.forced, sample.stop_reason)
-        return self._read(sample.sample_id, *written, masses=masses, guarding=sample.guarding)
+        more = {"masses": masses, "guarding": sample.guarding, "unseen": sample.unseen}
+        return self._read(sample.sample_id, *written, **more)
 
     def _sample(self, stop: Stop) -> Sample:
         steps = self._open.pop(stop.sample, [])
@@ -251,7 +252,8 @@ class Generation:
         masses, guarding = self._masses(stop.sample, ids, diagnoses), None
         if self.request_of(stop.sample).guard is not None:
             guarding = self._guarding(stop, steps)
-        return self._read(stop.sample, ids, forced, stop.reason, diagnoses=diagnoses, masses=masses, guarding=guarding)
+        more = {"diagnoses": diagnoses, "masses": masses, "guarding": guarding, "unseen": stop.unseen}
+        return self._read(stop.sample, ids, forced, stop.reason, **more)
 
     def _guarding(self, stop: Stop, steps: Sequence[Step]) -> Guarding:
         shapings = None

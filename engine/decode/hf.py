@@ -219,11 +219,12 @@ class _Masks(ProgramProcessor):
         self.state = State(*torch.tensor(starts, device=device).unbind(dim=1))
         self.is_open = isinstance(constraint, Unconstrained) and not constraint.stops
         self.raw: Tensor | None = None  # [B, V]
+        self.was_asked = False  # since the tokens before
         self._dead = torch.from_numpy(np.flatnonzero(constraint.automaton.classes == DEAD)).to(device)
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         check_logits(scores, self.name)
-        self.raw = scores
+        self.raw, self.was_asked = scores, True
         if self.is_open:
             return scores.index_fill(1, self._dead, -torch.inf) if len(self._dead) else scores
         with phase("constraint"):
@@ -322,6 +323,7 @@ class _StepCriterion(StoppingCriteria):
 
     def __call__(self, input_ids: Tensor, scores: object, **kwargs: object) -> Tensor:
         events = self._events(input_ids[:, -1], time.monotonic() >= self._deadline)
+        self._masks.was_asked = False
         self.marks.close()
         goes_on = torch.zeros(len(self._rows), dtype=torch.bool)
         if self._hand_over(events):
@@ -351,7 +353,8 @@ class _StepCriterion(StoppingCriteria):
                 continue
             if work.guarded is not None:
                 _, back = work.guarded.passed(work.written, [ids[row]], places[row], end)
-            events.append(work.write(ids[row], forced=bool(forced[row]), diagnosis=diagnosis))
+            is_forced = bool(forced[row])
+            events.append(work.write(ids[row], forced=is_forced, diagnosis=diagnosis, is_seen=masks.was_asked))
             reason = work.ended(end) or ("time" if is_late else None)
             if back is not None:  # it leaves the batch, and starts again in another
                 events.append(back)

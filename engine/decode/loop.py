@@ -211,6 +211,7 @@ class Loop:
     def _choose(self, hidden: Tensor, batch: RowBatch) -> None:
         """Draw a token a row, append what is forced behind it, hand all of it out."""
         tables, state = batch.tables, batch.state
+        asked_before = self.head.times_asked
         with self.clock("forward_s"):
             logits = self.head(hidden, state, tables.here(state))  # [B, C]
         with self.clock("sampling_s"):
@@ -245,7 +246,8 @@ class Loop:
                 continue
             is_forced = forced_id != NO_ID
             is_empty = cell == LOST and not is_forced and bool(has_no_token)
-            self._take(row, batch, tokens[:count], (cell, node), is_forced, is_empty, diagnoses[row])
+            at, is_seen = (cell, node), self.head.times_asked > asked_before
+            self._take(row, batch, tokens[:count], at, is_forced, is_empty, diagnoses[row], is_seen=is_seen)
 
     def _drawn(self, logits: Tensor, batch: RowBatch) -> tuple[Tensor, list[int]]:
         """A column a row, and the rows at a dead end."""
@@ -277,6 +279,8 @@ class Loop:
         is_forced: bool,
         is_empty: bool,
         diagnosis: Diagnosis | None = None,
+        *,
+        is_seen: bool = True,
     ) -> bool:
         """Hand out a row's tokens, the first of them forced or not, which led to this cell and node; whether its guard
         then sent it back. A lost row stops: no token was legal, or the one that came was not."""
@@ -288,7 +292,7 @@ class Loop:
             ids = () if is_empty else ids[:1]
         elif work.guarded is not None:
             ids, back = work.guarded.passed(work.written, ids, at, self.end_id)
-        is_over = self._hand_out(work, ids, [is_forced, *[True] * len(ids)], diagnosis)
+        is_over = self._hand_out(work, ids, [is_forced, *[True] * len(ids)], diagnosis, is_seen=is_seen)
         if cell == LOST and not is_over:
             self.events_out.append(work.stop("empty_mask" if is_empty else "desync"))
         if cell == LOST or is_over:
@@ -298,11 +302,18 @@ class Loop:
         return back is not None
 
     def _hand_out(
-        self, work: Work, ids: Sequence[int], forced: Sequence[bool], diagnosis: Diagnosis | None = None
+        self,
+        work: Work,
+        ids: Sequence[int],
+        forced: Sequence[bool],
+        diagnosis: Diagnosis | None = None,
+        *,
+        is_seen: bool = True,
     ) -> bool:
         """Steps for these ids, and a stop where the text ends; whether it did."""
         for id_, is_forced in zip(ids, forced, strict=False):
-            self.events_out.append(self.counters.count(work.write(id_, forced=is_forced, diagnosis=diagnosis)))
+            step = work.write(id_, forced=is_forced, diagnosis=diagnosis, is_seen=is_seen)
+            self.events_out.append(self.counters.count(step))
             reason = work.ended(self.end_id)
             if reason is not None:
                 self.events_out.append(work.stop(reason))

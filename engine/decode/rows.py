@@ -41,6 +41,7 @@ class Work:
     request: Request
     written: list[int] = field(default_factory=list)
     forced: list[bool] = field(default_factory=list)  # by token
+    unseen: list[int] | None = field(default_factory=list)  # positions of tokens before which the LP was not asked
     guarded: GuardedRow | ShapedRow | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -51,7 +52,10 @@ class Work:
     def rewinds(self) -> int:
         return 0 if self.guarded is None else self.guarded.rewinds
 
-    def write(self, id_: int, *, forced: bool, diagnosis: Diagnosis | None = None) -> Step:
+    def write(self, id_: int, *, forced: bool, diagnosis: Diagnosis | None = None, is_seen: bool = True) -> Step:
+        """``is_seen``: whether the LP was asked before this token."""
+        if not is_seen and self.unseen is not None:
+            self.unseen.append(len(self.written))
         self.written.append(id_)
         self.forced.append(forced)
         shaping = self.guarded.take_shaping() if isinstance(self.guarded, ShapedRow) else None
@@ -63,11 +67,15 @@ class Work:
         return "length" if len(self.written) >= self.request.limit else None
 
     def stop(self, reason: StopReason) -> Stop:
-        return Stop(self.request.sample, reason, () if self.guarded is None else tuple(self.guarded.unmended))
+        unmended = () if self.guarded is None else tuple(self.guarded.unmended)
+        unseen = None if self.unseen is None else tuple(self.unseen)
+        return Stop(self.request.sample, reason, unmended, unseen=unseen)
 
     def go_back(self, back: Back, counters: Counters) -> None:
         counters.throw_away(back, self.forced[back.pos :])
         del self.written[back.pos :], self.forced[back.pos :]
+        if self.unseen:
+            self.unseen = [pos for pos in self.unseen if pos < back.pos]
 
     @property
     def prefix(self) -> list[int]:

@@ -86,6 +86,7 @@ class Sample:
     atoms: int
     diagnoses: tuple[Diagnosis, ...]
     guarding: Guarding | None = None  # None without a guard
+    unseen: tuple[int, ...] | None = None  # positions of tokens before which the LP was not asked; None: not known
 
     @property
     def shapings(self) -> Mapping[int, Shaping]:
@@ -127,6 +128,7 @@ class Reader:
         diagnoses: Iterable[Diagnosis] = (),
         masses: Mapping[int, CloseMass] | None = None,
         guarding: Guarding | None = None,
+        unseen: tuple[int, ...] | None = None,
     ) -> Sample:
         token_ids, flags = tuple(ids), tuple(forced)
         inside = slice(self.tokenizer.text_length(token_ids))
@@ -149,6 +151,7 @@ class Reader:
             atoms=molecule.atoms,
             diagnoses=tuple(diagnoses),
             guarding=guarding,
+            unseen=unseen,
         )
 
     def aligned(

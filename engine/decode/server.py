@@ -269,6 +269,7 @@ class _Row:
     def __init__(self, backend: ServerBackend, request: Request) -> None:
         self.backend, self.work = backend, Work(request)
         self.follower = Follower(backend.rows, request.program)
+        self.work.unseen = None  # nobody says at which steps its LP was asked
         self.has_ended = False
 
     def events(self, part: AnswerPart, counters: Counters) -> Iterator[Event]:

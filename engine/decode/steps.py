@@ -87,6 +87,7 @@ class Stop:
     reason: StopReason
     unmended: tuple[WrongPlace, ...] = ()  # what a guard found wrong and could not mend
     seconds: float | None = None  # that it took, where its steps come all at once; None: as its steps come
+    unseen: tuple[int, ...] | None = field(default=None, compare=False)  # see ``Sample``
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,8 @@ operation alone takes as long. An answer that another program wrote is followed 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from engine.lp.table import FIRST_SYMBOL, ILLEGAL, JUMP, KEEP, NO_ID, STAY, SYMBOLS, Automaton, Program
 
 
@@ -83,6 +85,48 @@ class Follower:
         entry = self._entry[self.cell]
         self.node = after if stays or entry == KEEP else entry
         return is_forced
+
+    def follow(self, ids: Sequence[int]) -> int:
+        """Moves behind these ids, one after the other; how many of them were allowed. As ``take``, without a call a
+        token: a microsecond takes three."""
+        if self.is_lost:
+            return 0
+        rows, last = self._rows, self._last
+        cell, node, count = self.cell, self.node, 0
+        for id_ in ids:
+            forced = self._forced[cell]
+            if forced != NO_ID:
+                if id_ != forced:
+                    break
+                cell = min(cell + 1, last)
+                entry = self._entry[cell]
+                node = node if entry == KEEP else entry
+            else:
+                if not 0 <= id_ < len(rows.classes):
+                    break
+                symbols = self._symbols[cell]
+                kind = rows.first_symbol + symbols.index(id_) if id_ in symbols else rows.classes[id_]
+                after, move = rows.goto[node][kind], rows.move[node][kind]
+                if after == ILLEGAL:
+                    break
+                if move == STAY:
+                    node = after
+                else:
+                    cell = min(self._jump[cell] if move == JUMP else cell + move, last)
+                    entry = self._entry[cell]
+                    node = after if entry == KEEP else entry
+            count += 1
+        self.cell, self.node, self.is_lost = cell, node, count < len(ids)
+        return count
+
+    def starts(self, id_: int) -> list[int]:
+        """The cells that begin a forced part with this token."""
+        forced = self._forced
+        return [cell for cell, first in enumerate(forced) if first == id_ and (not cell or forced[cell - 1] == NO_ID)]
+
+    def enter(self, cell: int) -> None:
+        """As if everything before this forced cell had come."""
+        self.cell, self.node, self.is_lost = cell, max(0, self._entry[cell]), False
 
     def _kind(self, id_: int) -> int:
         """The class of a token, as its cell sees it."""

@@ -46,3 +46,7 @@ def test_as_the_driver(lp: str, tokenizer: str) -> None:
                 assert allowed is not follower.is_lost
                 seen.append((forced, follower.is_lost))
             assert seen == by_driver(constraint.automaton, program, answer)
+            at_once = Follower(rows, program)
+            assert at_once.follow(answer) == sum(not is_lost for _, is_lost in seen)
+            if not at_once.is_lost:
+                assert (at_once.cell, at_once.node) == (follower.cell, follower.node)
