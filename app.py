@@ -19,6 +19,7 @@ from streamlit.web.server import server_util
 
 from engine.processes import raise_open_files
 from engine.user_files import keep_private
+from pages._app.chart_module import ChartModule
 from pages._app.listing import PageFile, page_files
 from pages._app.origins import OwnOrigin, SeldomRefused
 from pages._kit.frame import FAVICON, NAME
@@ -85,4 +86,4 @@ else:
     # cores 200 MB more after a few minutes of generating. -8 is M_ARENA_MAX.
     if sys.platform == "linux" and hasattr(ctypes.CDLL(None), "mallopt"):
         ctypes.CDLL(None).mallopt(-8, 2)
-    app = st.App(__file__, lifespan=_opened, middleware=[Middleware(OwnOrigin)])
+    app = st.App(__file__, lifespan=_opened, middleware=[Middleware(OwnOrigin), Middleware(ChartModule)])

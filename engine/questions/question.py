@@ -152,9 +152,9 @@ class Question(Protocol):
     def answer(self, tables: Tables, options: Options) -> str: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Answered:
-    """``answer`` as ``answer_text`` makes it."""
+    """``answer`` as ``answer_text`` makes it. One is kept and given again, so what is drawn of it is kept by itself."""
 
     answer: str
     tables: Tables

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from engine.jobs.commands import task_queue
 from engine.models.devices import spare_cores
 from engine.questions import ask, choices_of, entries_of, question_of
 from engine.questions.question import Answered, Chart, Column, NeedsTexts, NeedsWork, Option, Question
+from engine.store.memo import Memo
 from engine.store.store import Store
 from pages._kit.chart import Texts, alt_of, figure_of
 from pages._kit.choices import held
@@ -29,8 +30,12 @@ from pages._kit.run_colours import run_colours
 from pages._kit.sections import put_unfolded
 from pages._kit.shown import put_shown
 from pages._kit.table_files import file_button, table_buttons, table_height
+from pages._kit.theme import palette
 from pages._kit.time_chart import time_figure
 from pages._kit.words import glossed, help_with_words, unbroken
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 MOST_ROWS = 28  # of a table that are in sight
 WRAPPED_PX = 66  # a row's height; from 65 on, Streamlit lets texts wrap
@@ -49,6 +54,7 @@ THREE_DIGITS = ("%.10g", three_digits)
 """Of any other unit."""
 AS_BUTTONS, MOST_BUTTON_CHARS = 3, 90  # more choices, or longer ones, are a list
 ALL_FIGURES = "all_figures"  # the fold below the table of LPs and models
+_figures: Memo[go.Figure] = Memo(48)  # plotly checks all of a figure, 0.1 s, as it is made
 PICTURE = ["toImage"]
 ZOOM = ["pan2d", "zoom2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]
 
@@ -183,12 +189,16 @@ def draw(
     picked = st.session_state.pop(f"open {chart_key}", None)
     if picked is not None:
         st.switch_page(f"pages/{chart.picks.split(':')[1]}.py", query_params=dict(parse_qsl(picked)))
-    if is_time := chart.kind == "time":
-        figure = time_figure(chart, answered.tables, question.COLUMNS)
-    else:
-        figure = figure_of(chart, rows, question.COLUMNS, names, colours)
+    is_time = chart.kind == "time"
+
+    def make() -> go.Figure:
+        if is_time:
+            return time_figure(chart, answered.tables, question.COLUMNS)
+        return figure_of(chart, rows, question.COLUMNS, names, colours)
+
+    drawn = answered, number, tuple(names), tuple(colours.items()), palette().background
     st.plotly_chart(
-        figure,
+        _figures.of(drawn, make),
         theme=None,
         key=chart_key,
         alt=alt_of(question.TITLE, answered.answer.partition("\n")[0], rows, chart),

@@ -8,13 +8,17 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from pages._app.chart_module import ChartModule
+from pages._kit.components.charts_ready import drawing_module
 from pages._live import session
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -93,6 +97,43 @@ def test_a_server_begins_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with ThreadPoolExecutor(1) as pool:  # a thread of browser tests may have a loop that runs
         pool.submit(asyncio.run, start()).result()
+
+
+@pytest.mark.parametrize(
+    ("address", "has_chart"),
+    [
+        ("/profiles", True),
+        ("/base/logits", True),
+        ("/evidence", True),
+        ("/compare?view=Charts", True),
+        ("/compare", False),
+        ("/drift", False),
+        ("/drift?view=none", False),
+        ("/profiles?view=SQL", False),
+        ("/live", False),
+        ("/", False),
+    ],
+)
+def test_a_visit_of_a_view_that_opens_with_a_chart_names_the_module_that_draws_it(
+    address: str, has_chart: bool
+) -> None:
+    async def page(scope: object, receive: object, send: Callable[[Any], Awaitable[None]]) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    async def nothing() -> Any:
+        return None
+
+    sent: list[Any] = []
+
+    async def keep(message: Any) -> None:
+        sent.append(message)
+
+    path, _, query = address.partition("?")
+    scope = {"type": "http", "path": path, "query_string": query.encode()}
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(asyncio.run, ChartModule(page)(scope, nothing, keep)).result()
+    link = (b"link", f"<{drawing_module()}>; rel=modulepreload".encode())
+    assert sent[0]["headers"] == ([link] if has_chart else [])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc's heaps")

@@ -6,6 +6,7 @@ The file is Streamlit's own; where a version names it differently, charts come a
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import streamlit as st
@@ -24,6 +25,7 @@ def charts_ready() -> None:
     _mount(key="charts-ready", data=drawing_module())
 
 
+@cache
 def drawing_module() -> str | None:
     """Its address below the app's own."""
     return next((file.relative_to(_FILES).as_posix() for file in _FILES.glob("static/js/PlotlyChart.*.js")), None)
