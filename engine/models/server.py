@@ -150,10 +150,10 @@ class Connection:
             self.hang_up()  # what is left of the answer would be taken for the next one's
             raise
 
-    def status(self, path: str) -> int:
-        """What the server says to reading a path, whatever its answer holds."""
+    def status(self, path: str, body: bytes) -> int:
+        """What the server says to a request, whatever its answer holds."""
         try:
-            self._send("GET", path, None)
+            self._send("POST", path, body)
             assert self._http is not None
             return self._http.getresponse().status
         except (OSError, http.client.HTTPException):
@@ -303,8 +303,9 @@ def served_model(address: ServerAddress, names: Sequence[str], ids: Sequence[int
         positions, version = models[name].get("max_model_len"), ""
         with suppress(ServerError):
             version = address.said(_asked(connection, "/version").get("version", ""), MOST_NAME)[1:-1]
-        # A path that is there refuses to be read with another status than one that is not.
-        takes_ids = connection.status(TOKENS_PATH) == 405
+        # A path that is there refuses a request that asks for nothing; vLLM from 0.32 on has it switched off (403)
+        # unless it is started with --enable-scale-out.
+        takes_ids = connection.status(TOKENS_PATH, b"{}") in (400, 422)
         tokens = _tokens(connection, name) if ids else None
         if tokens and tokens != list(ids):
             problem = f"has another tokenizer than {shown(names[0])}"

@@ -27,13 +27,15 @@ class Handler(BaseHTTPRequestHandler):
         if self.path in documents:
             self.answer(documents[self.path])
         else:
-            self.answer({"detail": "no"}, 405 if fake.takes_ids and "generate" in self.path else 404)
+            self.answer({"detail": "no"}, 405 if "generate" in self.path else 404)
 
     def do_POST(self) -> None:
         fake = self.server.fake
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if self.path == "/tokenize":
             return self.answer({"tokens": fake.tokens}, 404 if fake.tokens is None else 200)
+        if not body:  # asked whether the path is there, which vLLM has switched off or not
+            return self.answer({"detail": "no"}, 400 if fake.takes_ids else 403)
         with fake.lock:
             fake.bodies.append((self.path, body, dict(self.headers)))
             fake.connections.add(self.client_address)
