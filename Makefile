@@ -10,7 +10,7 @@ HASHED =
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help run prepare set-up test lint soak faults lock licences audit bench gpu demo demo-coverage demo-traces demo-logs claims lost-third parity demo-parity vllm vllm-environment clean FORCE
+.PHONY: help run prepare set-up test lint soak faults lock licences audit bench gpu demo demo-coverage demo-served demo-traces demo-logs claims lost-third parity demo-parity vllm vllm-environment clean FORCE
 
 PY := .venv/bin/python
 PIP_INSTALL := $(PY) -m pip install --no-input --disable-pip-version-check
@@ -141,7 +141,15 @@ demo: $(RUN) $(PREPARED)
 	  $(PY) -m engine explain "$$run" --store data/demo && \
 	  $(PY) -m engine lost "$$run" --store data/demo || exit 1; \
 	done
+	@if test -x .venv-vllm/bin/python; then $(MAKE) --no-print-directory demo-served; \
+	  else echo "The runs of four engines need vLLM: make vllm-environment demo-served" >&2; fi
 	@$(MAKE) --no-print-directory demo-coverage demo-traces demo-logs
+
+# The same molecules in vLLM with our plugin, in vLLM with its own grammar, and in plain generate. Times are told from a
+# machine that does nothing else.
+demo-served: $(RUN) $(PREPARED) $(VLLM)
+	@$(PY) -m tools.demo_served --into data/demo
+	@rm -rf data/demo/staging
 
 # RMSDs of the runs' conformers, of which Compare's Coverage and `evaluate` compute COV and MAT at once.
 demo-coverage: $(RUN) $(PREPARED)

@@ -107,6 +107,8 @@ MEASURES = (
             help="Heavy atoms, between the conformers of one answer; mean over answers with several", is_main=False),
     Measure("differ_mean_ang", "RMSD between conformers", "Å", sample="differ_mean_ang", better="more",
             help="The mean over all pairs of one answer; mean over answers with several", is_main=False),
+    Measure("canonical_share", "cut as the tokenizer cuts", "%", sample="canonical::INT", better="more",
+            help="Answers whose tokens are those of their text; a byte grammar also writes others"),
     Measure("log_w", "log w, LP and filters", "nat per sample",
             help="Sum of ln p − ln q over a sample's tokens, at the sampling's temperature; 0: the model's own"),
     Measure("effective_share", "effective samples", "%", help="Of those with kept steps: (sum w)² / sum w² over them"),
@@ -231,27 +233,34 @@ def lp_words(entry: Entry) -> str:
     return f"{name} {FORMER_COUNTS}".lstrip() if has_former_counts(entry) else name
 
 
+def engine_words(entry: Entry) -> str:
+    """What wrote it where that is not our own loop: plain ``generate`` (hf), or a server."""
+    backend = run_value(entry, "backend")
+    return backend if backend in ("hf", "server") else ""
+
+
 def model_words(entry: Entry) -> str:
     """``alias:step``, or the family alone."""
     return model_name(entry.row) or str(run_value(entry, "model_family"))
 
 
 def run_name(entry: Entry) -> str:
-    """Model and LP, the origin unless measured, whether profiled; where no model is named the label, the file or the
-    id."""
-    origin = "" if entry.row["origin"] == "measured" else entry.row["origin"]
+    """Model, LP and engine, the origin unless measured, whether profiled; where no model is named the label, the file
+    or the id."""
     first = model_words(entry) or label_words(entry) or entry.id
-    parts = (first, lp_words(entry), origin, "profiled" if is_profiled(entry) else "")
-    return " · ".join(part for part in parts if part)
+    return " · ".join(filter(None, (first, lp_words(entry), *run_marks(entry))))
+
+
+def run_marks(entry: Entry) -> list[str]:
+    origin = "" if entry.row["origin"] == "measured" else entry.row["origin"]
+    return list(filter(None, (engine_words(entry), origin, "profiled" if is_profiled(entry) else "")))
 
 
 def run_names(entries: Sequence[Entry]) -> dict[str, str]:
     """By id, as short as tells these apart: ``exact``, ``demo-qwen:final · exact``, with the label, or the id."""
 
     def short(entry: Entry) -> str:
-        marks = [entry.row["origin"]] if entry.row["origin"] != "measured" else []
-        marks += ["profiled"] if is_profiled(entry) else []
-        return " · ".join([lp_words(entry), *marks]) if lp_words(entry) else run_name(entry)
+        return " · ".join([lp_words(entry), *run_marks(entry)]) if lp_words(entry) else run_name(entry)
 
     for name in (short, run_name, lambda entry: f"{run_name(entry)} · {label_words(entry) or entry.id}"):
         names = {entry.id: name(entry) for entry in entries}

@@ -87,6 +87,7 @@ class Sample:
     diagnoses: tuple[Diagnosis, ...]
     guarding: Guarding | None = None  # None without a guard
     unseen: tuple[int, ...] | None = None  # positions of tokens before which the LP was not asked; None: not known
+    canonical: bool | None = None  # whether the tokenizer cuts the text into these ids; None: not looked at
 
     @property
     def shapings(self) -> Mapping[int, Shaping]:
@@ -152,6 +153,7 @@ class Reader:
             diagnoses=tuple(diagnoses),
             guarding=guarding,
             unseen=unseen,
+            canonical=tuple(self.tokenizer.encode(aligned.text)) == token_ids[inside],
         )
 
     def aligned(

@@ -143,6 +143,9 @@ def of_samples(store: Store, entry: Entry) -> dict[str, Interval]:
     if blocks.sum():
         figures["drift_mean"] = Interval(float(np.nansum(drift) / blocks.sum()))
         figures["drift_abs_mean"] = Interval(float(np.nansum(drift_abs * blocks) / blocks.sum()))
+    canonical = run.columns["canonical_share"]
+    if np.isfinite(canonical).any():
+        figures["canonical_share"] = Interval(float(np.nanmean(canonical)))
     for name in ("strain_kcal_per_atom", "strain_moved_ang", "differ_least_ang", "differ_mean_ang"):
         if np.isfinite(run.columns[name]).any():
             figures[name] = Interval(float(np.nanmean(run.columns[name])))

@@ -21,6 +21,7 @@ from engine.comparing.differences import SIGNS, against, size_notes
 from engine.comparing.measures import (
     BY_NAME,
     conformers_per_answer,
+    engine_words,
     figure,
     has_samples,
     is_pool,
@@ -135,11 +136,13 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
 
 
 def placed(entries: Sequence[Entry]) -> dict[tuple[str, str, str], Entry]:
-    """The first run of each origin, model and LP: models in their order, and of each no LP first."""
+    """The first run of each origin, model and LP: models in their order, and of each no LP first. A model in another
+    engine is a model of its own, next to which alone its LPs are timed."""
     runs: dict[tuple[str, str, str], Entry] = {}
     for entry in entries:
         if model_words(entry) and lp_words(entry):
-            runs.setdefault((entry.row["origin"], model_words(entry), lp_words(entry)), entry)
+            model = " · ".join(filter(None, (model_words(entry), engine_words(entry))))
+            runs.setdefault((entry.row["origin"], model, lp_words(entry)), entry)
     models = list(dict.fromkeys((origin, model) for origin, model, _ in runs))
     lps = list(dict.fromkeys([NO_LP, *(lp for _, _, lp in runs)]))
     return dict(sorted(runs.items(), key=lambda item: (models.index(item[0][:2]), lps.index(item[0][2]))))

@@ -119,6 +119,7 @@ SAMPLES = table(
     ("text", "text", "the answer, from [CONFORMER] on, without the end token"),
     ("token_ids", "ids", "as written; null where only text is known"),
     ("forced", "flags", "for each token, whether the LP left no choice"),
+    ("canonical", "flag", "token_ids are those that the tokenizer cuts its text into; null in older runs"),
     ("stop_reason", "text", "end, length, time, cancelled, empty_mask, desync"),
     ("conformers", "small", "of the answer; null where the text is not known, and in older runs"),
     ("passed", "flag", "by the reports' rule: no issue; junk may pass; null where the text is not known"),

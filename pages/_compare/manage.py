@@ -52,7 +52,7 @@ Four ways to get a first run:
   `.venv/bin/python -m engine import pool.sdf --label ETKDG`
 """
 
-OF_MODEL, OF_SIZE = ("model_alias", "model_step", "model_family"), ("molecules", "samples", "origin")
+OF_MODEL, OF_SIZE = ("model_alias", "model_step", "model_family", "backend"), ("molecules", "samples", "origin")
 
 
 def default_choice(entries: Sequence[Entry], of_all_models: bool = True) -> list[Entry]:

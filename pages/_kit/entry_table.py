@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import streamlit as st
 
-from engine.comparing.measures import figure, lp_words, model_words
+from engine.comparing.measures import engine_words, figure, lp_words, model_words
 from engine.errors import one_line
 from engine.figures.words import counted, shortened
 from engine.lp_records import NO_LP
@@ -265,6 +265,10 @@ def _device(entry: Entry) -> str:
     return f"{device}, {counted(threads, 'thread')}" if threads else device
 
 
+def _lp_and_engine(entry: Entry) -> str:
+    return " · ".join(filter(None, (lp_words(entry), engine_words(entry))))
+
+
 def _by_model_and_lp(entry: Entry) -> tuple[int, bool, str, bool, str]:
     """What was measured here first, then runs with a model, and of each model the one without an LP first."""
     model, lp = model_words(entry), lp_words(entry)
@@ -278,7 +282,7 @@ RUN_TABLE = EntryTable(
     (
         EntryColumn("label", "label", 160, label_words, help="Its own name, else the file that it was imported from"),
         EntryColumn("model", "model", 128, model_words),  # not pinned: Streamlit writes such columns in faint grey
-        EntryColumn("lp", "LP", 104, lp_words),
+        EntryColumn("lp", "LP", 104, _lp_and_engine, help="And what wrote it where that is hf or a server"),
         _measured("usable", "usable_rate", 92, "good bar", "Of judged answers: clean, stereo right, geometry right"),
         _measured("s / sample", "wall_s_a_sample", 76, "figure", "Wall time over samples"),
         id_column("run", 180),

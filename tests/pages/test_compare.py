@@ -23,7 +23,7 @@ from pages._kit.links import compare_address as address
 from pages._kit.links import inspector_address, profiles_address, sql_address
 from tests.engine.chem.pickles import conformers
 from tests.engine.chem.pickles import write as write_pickle
-from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
+from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_four_engines, write_run
 from tests.engine.store.reports.documents import document
 from tests.engine.store.stored_runs import store_at
 from tests.pages.apps import Params, is_harmless, opened, shown, table, words
@@ -85,6 +85,21 @@ def test_a_click_on_a_cell_opens_its_worst_molecule_and_on_a_head_its_runs(monke
 def test_a_hostile_name_reaches_the_table_of_lps_in_one_line_that_fits() -> None:
     shown_name = named("\u202e[x](http://a.b)\n" + "z" * 300)
     assert len(shown_name) == MOST_NAME and shown_name.isprintable()
+
+
+def test_four_engines_have_rows_names_and_columns_of_their_own(own: Store) -> None:
+    """A link with a run by a server under two LPs, by our loop and by ``generate``."""
+    first, *others = write_four_engines(own)
+    app = opened("compare", control=first, test=others)
+    assert set(table(app, "lp")["lp"]) == {"exact · server", "grammar · server", "exact", "exact · hf"}
+    assert shown(app)["runs"] == [first, *others]
+    side = opened("compare", control=first, test=others, view="Side by side")
+    names = side.selectbox(key="control_run").options
+    assert not side.exception and {"exact · server", "grammar · server", "exact", "exact · hf"} <= {*names}
+    # Next to a run of our loop without an LP no run of another engine is chosen unasked.
+    samples = [sample_row(number) for number in range(12)]
+    write_run(own, "none", samples, lp="none", backend="fast", molecules=12, model_alias="m", model_step="1")
+    assert [entry.id for entry in default_choice(own.listing().entries)] == ["none", "c"]
 
 
 def test_filters_hide_rows_and_leave_what_is_compared() -> None:

@@ -27,6 +27,7 @@ SMALL = {
     "bench.rmsd": "--molecules 2 --part 1",
     "bench.scale": "--samples 400 --molecules 4",
     "bench.served": "--steps 4 --steps-only",
+    "bench.served_ids": "--model demo-qwen --lp exact --molecules 1 --sampled 4",
     "bench.sizes": "--tiny",
     "bench.store": "--runs 12 --samples 5 --blocks 5",
     "bench.text": "--molecules 20 --repeats 1",
@@ -77,5 +78,5 @@ def test_every_command_that_is_cited_is_there_and_runs_above() -> None:
     files = [ROOT / "README.md", ROOT / "Makefile", *(ROOT / "docs").glob("*.md"), *(ROOT / "data").rglob("*.md")]
     cited = {name for path in files for name in re.findall(r"-m tools\.([a-z_.]+[a-z_])", path.read_text("utf-8"))}
     names = {*SMALL, *(f"training.{command.partition(' ')[0]}" for command in TRAINING), "llama_cpp", "cli_docs"}
-    names |= {"training.preference"}  # is tested with pairs of its own
+    names |= {"training.preference", "demo_served"}  # is tested with pairs of its own; needs vLLM
     assert cited <= names and all(find_spec(f"tools.{name}") for name in names)

@@ -12,24 +12,19 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-import torch
 
 from engine.chem.enriched import described
 from engine.chem.smiles import parse_written
 from engine.chem.verdict import judge_answer
-from engine.decode.generation import Generation
-from engine.decode.plan import Plan, preset
-from engine.lp.driver import Tables
 from engine.models.loading import LoadedModel, load_model
 from engine.models.registry import load_registry
 from engine.text.check import check_sample
 from tests.support import ROOT
 from tests.vllm.conftest import Server, lp_of
+from tools.bench.served_ids import IdAgreement, greedy_by_hf
 
 HELD_OUT = [line.split()[0] for line in (ROOT / "data/heldout.smi").read_text().splitlines()]
 MOLECULES = [*sorted(HELD_OUT[:64], key=len)[:8], HELD_OUT[0]]
-CLOSE = 1e-4
-"""Between the two largest allowed logits: so near, another order of sums may choose the other."""
 SAMPLED = 32
 
 
@@ -41,33 +36,13 @@ def loaded() -> LoadedModel:
 @pytest.mark.parametrize("lp", ["exact", "group-v2.1", "group-v4.3", "truncating"])
 def test_greedy_ids_are_those_of_generate(lp: str, server: Server, loaded: LoadedModel) -> None:
     """Up to the first place where two logits are as good as equal."""
-    molecules = [parse_written(smiles) for smiles in MOLECULES]
-    generation = Generation(loaded, molecules, Plan(lp, backend="hf", sampling=preset("greedy"), limit=900))
-    wanted = [list(sample.token_ids) for sample in generation.run()]
+    generation = greedy_by_hf(loaded, list(map(parse_written, MOLECULES)), lp)
     found = server.all_ids([(smiles, lp_of(lp, smiles), {}) for smiles in MOLECULES])
-    compared = 0
-    for number, (ids, expected) in enumerate(zip(found, wanted, strict=True)):
-        differs = next((at for at, pair in enumerate(zip(ids, expected, strict=False)) if pair[0] != pair[1]), None)
-        if differs is None:
-            assert len(ids) == len(expected)
-            compared += len(ids)
-        else:
-            assert gap(generation, number, expected[:differs]) < CLOSE, (differs, ids[differs], expected[differs])
-            compared += differs
-    assert compared > 0.9 * sum(map(len, wanted))
-
-
-def gap(generation: Generation, number: int, written: list[int]) -> float:
-    """How far the two largest allowed logits are apart behind these ids."""
-    request = generation.requests[number]
-    tables = Tables.of(generation.constraint.automaton, [request.program])
-    state = tables.start()
-    for id_ in written:
-        state = tables.step(state, torch.tensor([id_]))
-    with torch.inference_mode():
-        logits = generation.loaded.model(torch.tensor([[*request.prompt, *written]])).logits[:, -1].float()
-    best = logits.masked_fill(~tables.mask(state), -torch.inf).topk(2, dim=1).values[0]
-    return float(best[0] - best[1])
+    agreed = IdAgreement()
+    for number, (wanted, ids) in enumerate(zip(generation.in_order(), found, strict=True)):
+        agreed.add(generation, number, wanted.token_ids, ids)
+    assert not agreed.unexplained
+    assert agreed.compared > 0.9 * agreed.tokens
 
 
 def test_every_sampled_text_of_exact_is_the_molecule(server: Server, loaded: LoadedModel) -> None:

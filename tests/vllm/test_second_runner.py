@@ -14,7 +14,8 @@ from engine.lp.driver import Tables
 from engine.lp_records import lp_record
 from engine.text.tokenizers import load_tokenizer
 from tests.support import ROOT
-from tests.vllm.conftest import VLLM_PYTHON, demo_folder, environment, lp_of
+from tests.vllm.conftest import lp_of
+from tools.vllm_server import VLLM_PYTHON, demo_folder, environment
 
 MOLECULES = ("CCO", "C[C@H](N)O", "CC=O", "c1ccoc1", "CO")
 STEPS = 60

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,6 +22,7 @@ from engine.decode.plan import Request
 from engine.lp.constraint import LpParameters, build_constraint
 from engine.lp.unconstrained import Unconstrained
 from engine.records import TRIMMED4, NumberFormat
+from engine.text.tokenizer_build import folder_of
 from engine.text.tokenizers import load_tokenizer
 from tools.bench._sides import Side
 from tools.training.shapes import ModelShape
@@ -88,3 +91,14 @@ class SizedModel:
         weight = self.model.get_output_embeddings().weight
         head = len(LiveHead(weight, self.constraints[lp].automaton, self.programs[lp]).ids) * self.shape.width
         return self.dtype.itemsize * (self.layer_weights + head + seen_per_pass * per_token)
+
+
+def saved_model(shape: Shape, dtype: torch.dtype, folder: Path) -> None:
+    """A folder of random weights of this shape with its tokenizer, as other engines load it."""
+    name, rows = TOKENIZERS[shape.family]
+    config = shape.config(rows, end=load_tokenizer(name).end_id or 0)
+    config.head_dim = shape.head_dim
+    torch.manual_seed(0)
+    shape.model(config).to(dtype).save_pretrained(folder)
+    for file in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copyfile(folder_of(name) / file, folder / file)

@@ -144,6 +144,17 @@ def test_cleanup_mends_the_text_and_leaves_the_ids(cleanup: bool) -> None:
     assert sample.check.passed and sample.check.clean == cleanup and "letters" in sample.blocks[0].kinds
 
 
+def test_ids_that_the_tokenizer_would_cut_otherwise_are_not_canonical() -> None:
+    """The same text in both."""
+    tokenizer, text = load_tokenizer("qwen3"), "[CONFORMER][C]<1.25,2.0,0.5>[/CONFORMER]"
+    reader, ids = Reader(tokenizer, "grammar", "", TRIMMED4), tokenizer.encode(text)
+    others = [id_ for piece in ("[CONFORMER]", "[", "C", "]", "<", text[15:]) for id_ in tokenizer.encode(piece)]
+    assert others != list(ids)
+    for written, canonical in ((ids, True), (others, False)):
+        sample = reader.read(parse_smiles("C"), [*written, tokenizer.end_id or 0], [False] * (len(written) + 1), "end")
+        assert (sample.raw_text, sample.canonical) == (text, canonical)
+
+
 def test_of_what_a_model_wrote_every_conformer_is_checked() -> None:
     tokenizer, good = load_tokenizer("qwen3"), "[CONFORMER][C]<1.0,2.0,0.5>[O]<1.0,2.5,0.5>[/CONFORMER]"
     reader = Reader(tokenizer, "none", "", TRIMMED4)

@@ -23,7 +23,7 @@ from engine.store.entries import Entry
 from engine.store.files import Files
 from engine.store.store import Store
 from engine.text.blocks import RULES
-from tests.engine.inspection.made import DEMO_STORE, block_row, demo_run, sample_row, write_run
+from tests.engine.inspection.made import DEMO_STORE, block_row, demo_run, sample_row, write_four_engines, write_run
 
 NONE, EXACT, BLOCKED, GUARDED = (demo_run("qwen", lp) for lp in ("none", "exact", "group-v2.1", "guarded"))
 LLAMA, LLAMA_EXACT = (demo_run("llama", lp) for lp in ("none", "exact"))
@@ -230,6 +230,28 @@ def test_what_else_differs_is_a_table(store: Store) -> None:
     write_run(store, "b", [sample_row(0)], lp="guarded", batch_size=32, guard='{"retries": 2}')
     settings = rows("compare_figures", ["a", "b"], store, "set-up")
     assert {row["set-up"]: (row.get("exact"), row.get("guarded")) for row in settings} == {"batch size": ("8", "32")}
+
+
+def test_runs_of_four_engines_are_told_apart_and_timed(store: Store) -> None:
+    """The same molecules, model and LP; only what wrote them differs, and the LP of one."""
+    ids = write_four_engines(store)
+    found = figures(ids, store)
+    names = ["exact · server", "grammar · server", "exact", "exact · hf"]
+    assert [found["canonical_share", run]["name"] for run in ids] == names
+    assert [found["canonical_share", run]["value"] for run in ids] == [1, 0.75, 1, 1]
+    assert found["canonical_share", "b"]["ratio"] == 0.75
+    assert [found["wall_s_a_sample", run]["value"] for run in ids] == [2, 3, 0.5, 4]
+    places = cells(ids, store)
+    assert {place: row["run"] for place, row in places.items()} == {
+        ("m:1 · server", "exact"): "a",
+        ("m:1 · server", "grammar"): "b",
+        ("m:1", "exact"): "c",
+        ("m:1 · hf", "exact"): "d",
+    }
+    assert places["m:1", "exact"]["over_first"].startswith("4.00× faster than m:1 · server")
+    assert [row["name"] for row in rows("compare_speed", ids, store)] == names
+    (engine,) = [row for row in rows("compare_figures", ids, store, "set-up") if row["set-up"] == "backend"]
+    assert [engine[name] for name in names] == ["server", "server", "fast", "hf"]
 
 
 def cells(ids: list[str], store: Store = DEMO_STORE) -> dict[tuple[str, str], Row]:
