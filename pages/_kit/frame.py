@@ -47,9 +47,11 @@ def page(title: str, lead: str) -> None:
     scheme = "dark" if palette() is DARK else "light"
     ground = f":root {{ --ground: {palette().background}; }}"
     st.html(f"<style>{ground} [data-testid='stDialog'] {{ color-scheme: {scheme}; }}</style>")
-    limit_steps()
     st.logo(_LOGO, icon_image=FAVICON, size="large")
-    st.title(title, anchor=False)
+    # In one row: a component shows a grey bar until the browser has its module, and above the title it would move it.
+    with st.container(horizontal=True, gap=None, key="heading"):
+        st.title(title, anchor=False)
+        limit_steps()
     st.markdown(glossed(lead), unsafe_allow_html=True)
     with shown_errors("The list of jobs", stops=False):
         tasks.tray()

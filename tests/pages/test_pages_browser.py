@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from pages._app.listing import page_files
 from tests.pages.browser import (
@@ -75,6 +75,31 @@ def test_addresses_name_what_pages_open_with_and_back_undoes_one_act_a_step(
         seen.page.go_back()
         expect(smiles).to_have_value("CCO")
         expect_harmless(seen)
+
+
+def test_a_title_and_its_lead_stand_still_while_components_and_our_rules_come(
+    browser: Browser, demo_server: Server
+) -> None:
+    with visit(browser, demo_server, "/evidence") as seen:
+        title, lead = seen.page.locator("h1"), seen.page.get_by_test_id("stMain").get_by_text("Which claims of the")
+
+        def heights() -> list[float]:
+            return [element.evaluate("element => element.getBoundingClientRect().top") for element in (title, lead)]
+
+        settled = heights()
+        held: list[Route] = []
+        modules = re.compile("/static/js/(BidiComponent|Html)[.]")
+        seen.page.route(modules, lambda route: held.append(route))
+        seen.page.reload()
+        seen.page.locator(".st-key-address-steps").get_by_test_id("stSkeleton").wait_for(state="attached")
+        lead.wait_for()
+        assert heights() == settled
+        for route in held:
+            route.continue_()
+        seen.page.unroute(modules)
+        seen.settle()
+        expect(seen.page.locator(".st-key-address-steps").get_by_test_id("stSkeleton")).to_have_count(0)
+        assert heights() == settled
 
 
 def test_untrusted_text_is_shown_as_it_was_written(browser: Browser) -> None:

@@ -19,7 +19,7 @@ from pages._kit.theme import palette
 
 def limit_steps() -> None:
     """For the begin of every page: the browser's Back undoes one act of the reader a step; a new theme redraws all."""
-    _mount(key="address-steps", data={"ground": palette().background}, on_ground_change=lambda: None)
+    _mount(key="address-steps", data={"ground": palette().background}, on_ground_change=lambda: None, height=1)
 
 
 def put_quietly(values: Mapping[str, str | Sequence[str]]) -> None:
