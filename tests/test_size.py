@@ -33,7 +33,7 @@ ROOMS: dict[str, tuple[int, tuple[str, ...]]] = {
     "engine/inspection/": (4_240, ("engine/inspection/*",)),
     "engine/profile/, engine/logits/": (3_200, ("engine/profile/*", "engine/logits/*")),
     "engine/store/": (4_070, ("engine/store/*", "engine/user_files.py", "engine/file_forms.py")),
-    "engine/decode/": (4_400, ("engine/decode/*",)),
+    "engine/decode/": (4_510, ("engine/decode/*",)),
     "engine/lp/, engine/models/": (5_800, ("engine/lp/*", "engine/lp_records.py", "engine/models/*")),
     "engine/text/": (2_800, ("engine/text/*",)),
     "engine/chem/": (3_950, ("engine/chem/*",)),

@@ -268,7 +268,7 @@ class Generation:
 
     def _masses(self, number: int, ids: list[int], diagnoses: list[Diagnosis]) -> dict[int, CloseMass]:
         """By block, what the model wanted where the LP closed it by force; empty without diagnostics."""
-        if len(diagnoses) < len(ids) or not ids:
+        if len(diagnoses) < len(ids) or not ids or self.plan.backend == "server":  # which tells no such mass
             return {}
         (closes,) = forced_closes(self.constraint, [self.stored(number, ids)])
         return {

@@ -152,9 +152,6 @@ class Plan:
             raise ConstraintError(f"the LP {self.lp} acts at a server alone", "Give --backend server, or use exact")
         if self.compile and self.backend in ("hf", "server"):
             raise ConstraintError(f"the backend {self.backend} is not compiled", "Use the backend fast")
-        if self.backend == "server" and self.diagnostics:
-            fix = "Leave --diagnostics out: `run --keep-steps` scores what was written, with the model loaded here"
-            raise ConstraintError("the backend server gives no token probabilities", fix)
         if self.backend == "server" and record.is_guarded and self.guard not in (None, record.guard):
             problem = f"a server knows the usual checks and limits of {record.name} alone"
             raise ConstraintError(problem, "Leave --guard, --retries, --back and --most-thrown out")

@@ -6,8 +6,9 @@ API with prompts as ids. Every request states all that decides which tokens come
 acts there by our plugin (``lp/served``); ``none`` names none, and ``grammar`` asks the server's structured outputs.
 
 The ids are followed through the LP's own table, which tells the forced ones. A token outside of the LP's language ends
-its sample as ``desync``: a server on which an LP did not act is never silent. What is not known here: probabilities,
-passes, and the server's times and memory. A sample depends on seed and key, as far as the server keeps to seeds.
+its sample as ``desync``: a server on which an LP did not act is never silent. What is not known here: passes, and
+the server's times and memory. Probabilities are asked for with ``diagnostics`` alone, since they cost a server a
+quarter of its pace (``server_chances``). A sample depends on seed and key, as far as the server keeps to seeds.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import Any
 
 from engine.decode.plan import DecodeOptions, Request, Sampling
 from engine.decode.rows import Work
+from engine.decode.server_chances import MASKED_NOTE, Chance, RawCheck, asked_of, diagnosis_of, read_chances
 from engine.decode.steps import Counters, Event, StopReason
 from engine.errors import ConstraintError, ServerError
 from engine.lp.constraint import Constraint, LpParameters, end_of
@@ -64,6 +66,7 @@ class AnswerPart:
     finish: str | None
     seconds: float
     refusal: RefusedError | None = None
+    chances: tuple[Chance, ...] = ()  # of each id, where they were asked for
 
 
 class ServerBackend:
@@ -83,6 +86,7 @@ class ServerBackend:
         self._stop_ids = [self.end_id, *stops]
         self.grammar = constraint if isinstance(constraint, GrammarConstraint) else None
         self._has_answered = self._has_refused = False
+        self.raw_check = RawCheck(has_forced=lp != NO_LP and self.grammar is None)
         self._lp: ServedLp | None = None  # for any molecule
         if lp != NO_LP and self.grammar is None:
             usual = lp_record(lp).descriptors or "plain"
@@ -97,9 +101,8 @@ class ServerBackend:
         cancelled: Callable[[], bool] = lambda: False,
     ) -> Generator[Event, None, None]:
         """Steps and stops as they come; ``cancelled`` is asked whenever something came, and ten times a second."""
-        if options.is_stepwise:
-            problem = "a server gives no probabilities of each step"
-            raise ConstraintError(problem, "Leave --diagnostics and --log-logits out; `run --keep-steps` scores here")
+        if options.tap is not None:
+            raise ConstraintError("a server gives no logits", "Leave --log-logits out; --diagnostics asks for chances")
         counters.batch_size = options.batch_size
         limit_s = math.inf if options.time_limit_s is None else options.time_limit_s
         began = time.perf_counter()
@@ -165,6 +168,8 @@ class ServerBackend:
             "stop_token_ids": self._stop_ids,
             "skip_special_tokens": False,
         }
+        if options.diagnostics:
+            settings["logprobs"] = asked_of(options.candidates)
         arguments = self._arguments(request)
         if self.grammar is not None and request.molecule is not None:
             settings["structured_outputs"] = {"regex": self.grammar.pattern(request.molecule)}
@@ -199,8 +204,10 @@ class ServerBackend:
             count, is_over = 0, False  # ids of this try, and whether it said why the answer ended
             try:
                 for document in connection.documents(path, body, most_bytes):
-                    ids, finish = self._read(document, request)
-                    again, new = known[count : count + len(ids)], ids[max(0, len(known) - count) :]
+                    ids, finish, told = self._read(document, request)
+                    chances = self._chances(told, ids, options)
+                    again, old = known[count : count + len(ids)], max(0, len(known) - count)
+                    new = ids[old:]
                     if again != ids[: len(again)] or (finish and count + len(ids) < len(known)):
                         raise self._wrong("broke an answer off, and gave another one when it was asked again")
                     count += len(ids)
@@ -208,7 +215,8 @@ class ServerBackend:
                     if len(known) > request.limit:
                         raise self._wrong(f"gives more than the {request.limit:,} tokens that were asked for")
                     if new or finish:
-                        yield AnswerPart(request, tuple(new), finish, time.perf_counter() - began)
+                        seconds = time.perf_counter() - began
+                        yield AnswerPart(request, tuple(new), finish, seconds, chances=chances[old:])
                     if finish and self.is_streaming:  # what may follow is not waited for, so the connection ends
                         return
                     is_over = finish is not None
@@ -220,12 +228,12 @@ class ServerBackend:
                     return
                 number += 1
 
-    def _read(self, document: dict[str, Any], request: Request) -> tuple[list[int], str | None]:
-        """The ids of a document, and why its answer ended."""
+    def _read(self, document: dict[str, Any], request: Request) -> tuple[list[int], str | None, Any]:
+        """The ids of a document, why its answer ended, and what is told of their probabilities."""
         try:
             choices = document["choices"]
             if not choices:  # an event of usage alone
-                return [], None
+                return [], None, None
             (choice,) = choices
             ids, finish = choice.get("token_ids"), choice.get("finish_reason")
             prompt = choice.get("prompt_token_ids") or document.get("prompt_token_ids")
@@ -244,7 +252,16 @@ class ServerBackend:
             raise self._wrong("has changed the prompt's tokens", "Leave out what truncates prompts or adds to them")
         if finish not in (None, "stop", "length"):
             raise self._wrong(f"ended an answer with {self.served.address.said(finish)}")
-        return ids, finish
+        return ids, finish, choice.get("logprobs")
+
+    def _chances(self, told: Any, ids: Sequence[int], options: DecodeOptions) -> tuple[Chance, ...]:
+        """Of each id, where they were asked for."""
+        if not (options.diagnostics and ids):
+            return ()
+        try:
+            return tuple(read_chances(told, ids, asked_of(options.candidates), self._vocab_rows))
+        except ValueError as error:
+            raise self._wrong(f"gives no log-probabilities: {error}", "Leave --diagnostics out") from error
 
     def _wrong(self, what: str, fix: str = "") -> ServerError:
         return ServerError(f"the server at {self.served.address.url} {what}", fix)
@@ -271,11 +288,14 @@ class _Row:
         self.follower = Follower(backend.rows, request.program)
         self.work.unseen = None  # nobody says at which steps its LP was asked
         self.has_ended = False
+        self.shows_chances: bool | None = None  # of the whole answer, decided at its first part
 
     def events(self, part: AnswerPart, counters: Counters) -> Iterator[Event]:
-        for id_ in part.ids:
+        if part.chances:
+            self._check_chances(part, counters)
+        for number, id_ in enumerate(part.ids):
             if not self.has_ended:
-                yield from self._written(id_, part, counters)
+                yield from self._written(id_, part, counters, part.chances[number] if self.shows_chances else None)
         if part.refusal is not None:
             self.has_ended = True
             reason: StopReason = "length" if _TOO_FEW.search(part.refusal.what) else "empty_mask"
@@ -285,6 +305,14 @@ class _Row:
         while part.finish == "stop" and not self.has_ended:
             yield from self._behind_the_end(part, counters)
 
+    def _check_chances(self, part: AnswerPart, counters: Counters) -> None:
+        check = self.backend.raw_check
+        is_raw = check.see(self.follower, part.ids, part.chances)
+        if self.shows_chances is None:
+            self.shows_chances = is_raw
+        if check.is_raw is False and MASKED_NOTE not in counters.notes:
+            counters.notes.append(MASKED_NOTE)
+
     def _behind_the_end(self, part: AnswerPart, counters: Counters) -> Iterator[Event]:
         """A server stops at tokens behind which ours follow by force, and some leave the end token itself out."""
         forced, end = self.follower.forced_id, self.backend.end_id
@@ -293,9 +321,13 @@ class _Row:
         else:
             yield self._stopped("desync", part)
 
-    def _written(self, id_: int, part: AnswerPart, counters: Counters) -> Iterator[Event]:
+    def _written(self, id_: int, part: AnswerPart, counters: Counters, chance: Chance | None = None) -> Iterator[Event]:
+        diagnosis = None
+        if chance is not None:
+            rules = self.backend.constraint.automaton.rules
+            diagnosis = diagnosis_of(chance, self.follower, self.work.request.program, rules)
         is_forced = self.follower.take(id_)
-        yield counters.count(self.work.write(id_, forced=is_forced))
+        yield replace(counters.count(self.work.write(id_, forced=is_forced)), diagnosis=diagnosis)
         reason = "desync" if self.follower.is_lost else self.work.ended(self.backend.end_id)
         if reason is not None:
             yield self._stopped(reason, part)

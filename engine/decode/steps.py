@@ -34,13 +34,14 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What the model thought at a step. ``p_lp`` is ``p_raw`` over the allowed mass; both know no sampling filter."""
+    """What the model thought at a step. ``p_lp`` is ``p_raw`` over the allowed mass; both know no sampling filter. None
+    is what a server does not tell."""
 
     p_raw: float
-    p_lp: float
-    allowed_mass: float
-    rank_raw: int  # 1 is the likeliest token of the whole vocabulary
-    entropy_nat: float  # of the model before the LP
+    p_lp: float | None
+    allowed_mass: float | None
+    rank_raw: int | None  # 1 is the likeliest token of the whole vocabulary
+    entropy_nat: float | None  # of the model before the LP
     top_k: tuple[Candidate, ...]
     block: int  # the block of the constraint's cell, -1 outside
     rule: str  # which rule allowed or forced the token

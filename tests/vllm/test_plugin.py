@@ -16,7 +16,9 @@ import pytest
 from engine.chem.enriched import described
 from engine.chem.smiles import parse_written
 from engine.chem.verdict import judge_answer
-from engine.models.loading import LoadedModel, load_model
+from engine.decode.generation import Generation
+from engine.decode.plan import Plan, preset
+from engine.models.loading import LoadedModel, load_model, served_as
 from engine.models.registry import load_registry
 from engine.text.check import check_sample
 from tests.support import ROOT
@@ -56,6 +58,20 @@ def test_every_sampled_text_of_exact_is_the_molecule(server: Server, loaded: Loa
         check = check_sample(text, described(parse_written(smiles), "plain"), lp="exact")
         assert check.clean and check.same_graph, (smiles, text, check.issues)
         assert list(loaded.tokenizer.encode(text)) == ids[:-1]
+
+
+def test_probabilities_that_a_server_tells_are_the_models(server: Server, loaded: LoadedModel) -> None:
+    """Before the LP, as read here once more; those of forced tokens too, by which a masked telling is found out."""
+    plan = Plan("exact", backend="server", sampling=preset("greedy"), limit=900, diagnostics=True, candidates=5)
+    generation = Generation(served_as(loaded, server.url), [parse_written(smiles) for smiles in MOLECULES[:3]], plan)
+    samples = generation.run()
+    told = [diagnosis for sample in samples for diagnosis in sample.diagnoses]
+    here = [diagnosis for each in generation.diagnosed(samples) for diagnosis in each]
+    assert len(told) == len(here) == sum(sample.tokens for sample in samples)
+    assert [each.p_raw for each in told] == pytest.approx([each.p_raw for each in here], rel=1e-3, abs=1e-6)
+    ranks = [(one.rank_raw, other.rank_raw) for one, other in zip(told, here, strict=True) if one.rank_raw]
+    assert sum(one == other for one, other in ranks) > 0.99 * len(ranks) > 0.5 * len(told)
+    assert all(len(each.top_k) >= 5 and each.rule == other.rule for each, other in zip(told, here, strict=True))
 
 
 def test_shaped_writes_molecules_that_are_right(server: Server, loaded: LoadedModel) -> None:

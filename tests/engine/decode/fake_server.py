@@ -14,6 +14,35 @@ Play = Callable[[dict[str, Any]], Sequence[int]]
 """The ids that answer a request."""
 
 
+Chances = tuple[float, dict[int, float]]
+"""The log-probability of a token, and of the likeliest ones."""
+
+
+def logprobs_of(
+    body: dict[str, Any], ids: Sequence[int], chances: Sequence[Chances]
+) -> Callable[[int, int], dict[str, Any]]:
+    """As vLLM tells them for a part of an answer: in its form of ids, or in that of completions."""
+
+    def told(start: int, end: int) -> dict[str, Any]:
+        part = list(zip(ids, chances, strict=True))[start:end]
+        if "token_ids" in body:
+            content = []
+            for id_, (ln_p, top) in part:
+                others = [{"token_id": other, "logprob": value, "rank": 1} for other, value in top.items()]
+                rank = 1 + sum(value > ln_p for value in top.values())
+                content.append({"token_id": id_, "logprob": ln_p, "rank": rank, "top_logprobs": others})
+            return {"logprobs": {"content": content}}
+        return {
+            "logprobs": {
+                "tokens": [f"token_id:{id_}" for id_, _ in part],
+                "token_logprobs": [ln_p for _, (ln_p, _) in part],
+                "top_logprobs": [{f"token_id:{other}": value for other, value in top.items()} for _, (_, top) in part],
+            }
+        }
+
+    return told
+
+
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: Listener
@@ -58,15 +87,19 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
-    def written(self, body: dict[str, Any], ids: Sequence[int], finish: str = "stop") -> None:
-        """These ids, at once or as events."""
+    def written(
+        self, body: dict[str, Any], ids: Sequence[int], finish: str = "stop", chances: Sequence[Chances] = ()
+    ) -> None:
+        """These ids, at once or as events, with what the server thought of each."""
+        told = logprobs_of(body, ids, chances) if chances else (lambda start, end: {})
         prompt = {"prompt_token_ids": body.get("prompt") or body["token_ids"]}
         if not body["stream"]:
-            self.answer({"choices": [{"token_ids": list(ids), "finish_reason": finish, **prompt}]})
+            choice = {"token_ids": list(ids), "finish_reason": finish, **prompt, **told(0, len(ids))}
+            self.answer({"choices": [choice]})
             return
         self.begin_events()
-        for id_ in ids:
-            self.event({"choices": [{"token_ids": [id_], "finish_reason": None, **prompt}]})
+        for at, id_ in enumerate(ids):
+            self.event({"choices": [{"token_ids": [id_], "finish_reason": None, **prompt, **told(at, at + 1)}]})
         self.event({"choices": [{"token_ids": [], "finish_reason": finish}]})
         self.chunk(b"data: [DONE]\n\n")
         self.chunk(b"")

@@ -97,8 +97,8 @@ def test_another_lp_is_asked_what_it_would_have_allowed() -> None:
         assert lost == list(range(first, len(own))), "lost, and lost for good"
         assert all((d.p_lp, d.allowed_mass, d.block) == (0, 0, -1) for d in diagnoses[first:])
         assert diagnoses[first - 1].p_lp == 0
-        assert diagnoses[first - 1].allowed_mass > 0
-        assert all(d.p_lp > 0 for d in diagnoses[: first - 1])
+        assert (diagnoses[first - 1].allowed_mass or 0) > 0
+        assert all((d.p_lp or 0) > 0 for d in diagnoses[: first - 1])
         assert [d.p_raw for d in diagnoses] == pytest.approx(
             [step.diagnosis.p_raw for step in own if step.diagnosis], rel=2e-4
         )

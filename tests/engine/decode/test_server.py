@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import random
 import shlex
 import socket
@@ -20,6 +21,7 @@ import pytest
 from engine.chem.smiles import parse_smiles
 from engine.decode.plan import DecodeOptions, Plan, Sampling, preset
 from engine.decode.server import ServerBackend, seed_of
+from engine.decode.server_chances import MASKED_NOTE
 from engine.decode.steps import Counters, Step, Stop
 from engine.errors import ConstraintError, ServerError
 from engine.lp.canonical import random_ids
@@ -128,6 +130,84 @@ def test_a_request_states_all_that_decides_its_tokens(takes_ids: bool, sampling:
         more = {"add_special_tokens": False, "return_tokens_as_token_ids": True}
         sent = {"prompt": [31], **settings, **more, "vllm_xargs": lp}
     assert body == common | sent | {next(iter(sent)): list(request.prompt)}
+
+
+def diagnosed(fake: FakeServer, count: int, *, is_streaming: bool = False) -> tuple[dict[int, list[Step]], Counters]:
+    """The steps of each sample, one after the other, with probabilities asked for."""
+    backend, counters, steps = backend_of(fake), Counters(), dict[int, list[Step]]()
+    backend.is_streaming = is_streaming
+    options = DecodeOptions(ref.GREEDY, batch_size=1, diagnostics=True, candidates=2)
+    for event in backend.run(requests(count), options, counters):
+        if isinstance(event, Step):
+            steps.setdefault(event.sample, []).append(event)
+    return steps, counters
+
+
+@BOTH
+@STREAMS
+def test_probabilities_are_those_that_the_server_tells_of_its_model(takes_ids: bool, is_streaming: bool) -> None:
+    """Of a forced token all that is allowed is known; of others neither that mass nor the entropy."""
+    other = 33  # that the LP never allows
+
+    def act(handler: Handler, body: dict[str, Any], number: int) -> None:
+        ids = of_model(body)
+        chances = [(-0.5 - at, {id_: -0.5 - at, other: -0.25}) for at, id_ in enumerate(ids)]
+        handler.written(body, ids, chances=chances)
+
+    with serving(act, takes_ids=takes_ids) as fake:
+        steps, counters = diagnosed(fake, 2, is_streaming=is_streaming)
+    settings = [body.get("sampling_params", body) for _, body, _ in fake.bodies]
+    assert [each["logprobs"] for each in settings] == [2, 2] and counters.notes == []
+    for request in requests(2):
+        written = by_prompt()[request.prompt]
+        for at, step in enumerate(steps[request.sample]):
+            got = step.diagnosis
+            assert got is not None and got.p_raw == pytest.approx(math.exp(-0.5 - at)) and got.ln_p == -0.5 - at
+            assert (got.rank_raw, got.entropy_nat, got.ln_q) == (2, None, None)
+            assert [(token.token_id, token.allowed) for token in got.top_k] == [(other, False), (written.ids[at], True)]
+            assert (got.p_lp, got.allowed_mass) == ((1, got.p_raw) if written.forced[at] else (None, None))
+
+
+@STREAMS
+def test_probabilities_behind_the_mask_are_found_out_and_not_shown(is_streaming: bool) -> None:
+    """As with --logprobs-mode processed_logprobs: every forced token is certain."""
+
+    def act(handler: Handler, body: dict[str, Any], number: int) -> None:
+        written = by_prompt()[tuple(body["prompt"])]
+        chances = [
+            (0.0 if forced else -1.5, {id_: 0.0 if forced else -1.5})
+            for id_, forced in zip(written.ids, written.forced, strict=True)
+        ]
+        handler.written(body, written.ids, chances=chances)
+
+    with serving(act) as fake:
+        steps, counters = diagnosed(fake, 7, is_streaming=is_streaming)
+    assert sum(step.forced for each in steps.values() for step in each) > 8
+    assert all(step.diagnosis is None for each in steps.values() for step in each)
+    assert counters.notes == [MASKED_NOTE]
+
+
+@pytest.mark.parametrize(
+    ("ln_p", "top", "line"),
+    [
+        (0.5, {11: -0.1}, "one is no number up to 0"),
+        (math.nan, {11: -0.1}, "one is no number up to 0"),
+        (-0.5, {11: 0.3}, "one is no number up to 0"),
+        (-0.5, {ref.ROWS: -0.1}, "an alternative is no token of the model"),
+        (None, {11: -0.1}, "one is no number up to 0"),
+    ],
+    ids=str,
+)
+def test_what_is_no_log_probability_is_refused(ln_p: Any, top: dict[int, float], line: str) -> None:
+    def act(handler: Handler, body: dict[str, Any], number: int) -> None:
+        ids = of_model(body)
+        handler.written(body, ids, chances=[(ln_p, top)] * len(ids))
+
+    with serving(act) as fake, pytest.raises(ServerError, match=line):
+        diagnosed(fake, 1)
+    without = serving(playing(of_model))
+    with without as fake, pytest.raises(ServerError, match="it has no log-probability of each token"):
+        diagnosed(fake, 1)
 
 
 def test_none_names_no_lp_and_seeds_differ_by_sample_and_seed() -> None:
@@ -640,7 +720,6 @@ def test_a_run_goes_on_behind_what_it_saved_when_its_server_is_back(
     ("words", "line"),
     [
         (("generate", "CC=O", *ASKED), "the backend server has no address"),
-        (("generate", "CC=O", *ASKED, "--diagnostics"), "gives no token probabilities"),
         (("generate", "CC=O", *ASKED, "--equal-work"), "does no equal work"),
         (("generate", "CC=O", *ASKED, "--profile"), "--profile belongs to another backend than server"),
         (("generate", "CC=O", *ASKED, "--log-logits", "4"), "--log-logits belongs to another backend than server"),
