@@ -39,7 +39,7 @@ app.add_typer(references_app)
 
 COLUMNS = {
     RUN: "run_id label origin model_alias model_step lp samples passes%samples decodes%samples clean%samples "
-         "usable%judged blocks junk_letters junk_nonnumeric cut_blocks rmsd_ang rmsd_to wall_s tokens tags",
+         "usable%judged constrained blocks junk_letters junk_nonnumeric cut_blocks rmsd_ang rmsd_to wall_s tokens tags",
     TRACE: "trace_id origin form run_id label device events span_us device_us idle_us",
     LOGIT_LOG: "log_id label engine model precision entries values_logged flagged_entries%entries "
                "garbage_entries%entries cause certainty",

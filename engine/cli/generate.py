@@ -251,6 +251,7 @@ def generate(
     molecules, skipped = read_molecules(io, smiles or [], file)
     # Imported here: torch takes seconds.
     from engine.decode.generation import Generation, backend_for, document, names_of
+    from engine.inspection.constrained import of_generation
     from engine.inspection.trace_steps import aligned_samples
     from engine.models.devices import set_threads
 
@@ -276,10 +277,14 @@ def generate(
     if sdf:
         _write_conformers(generation, Path(sdf), reader)
     written = document(generation) | {"skipped": skipped}
+    if (checked := of_generation(generation)) is not None:
+        written |= asdict(checked)
     if io.is_json:
         io.show(written)
     else:
         _show_samples(generation, written)
+    if checked is not None and not io.is_json:
+        cli.note(f"constrained: {checked.constrained}: {checked.constrained_why}")
     for text in generation.counters.notes:
         cli.note(text)
     if stopped:

@@ -11,13 +11,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from rdkit import Chem
 
 from engine.chem.enriched import described
 from engine.chem.geometry import failures_of_graph
 from engine.chem.guard import MoleculeGuard
+from engine.chem.smiles import parse_written
 from engine.decode.diagnosis import close_ids
 from engine.decode.guarding import AnswerGuard
 from engine.decode.plan import BackendName, Context, DecodeOptions, Plan, Request, requests_for
@@ -30,9 +31,10 @@ from engine.errors import ConstraintError, DriftscopeError, ModelError, ServerEr
 from engine.figures.words import counted, listed
 from engine.lp.constraint import Constraint, LpParameters, build_constraint
 from engine.lp.exact import ExactConstraint
+from engine.lp.grammar import GrammarConstraint
 from engine.lp.shaped import ShapedMolecule
 from engine.lp.table import Program
-from engine.lp_records import CONFORMER_CONTROL, DEFAULT_LP, GuardSettings, lp_record, split_cleanup
+from engine.lp_records import CONFORMER_CONTROL, DEFAULT_LP, NO_LP, GuardSettings, lp_record, split_cleanup
 from engine.models.devices import threads_of
 from engine.models.loading import LoadedModel
 from engine.models.server import ADDRESS
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
     from engine.decode.hf import HfBackend
     from engine.decode.server import ServerBackend
 
+PROBED, PROBED_ATOMS = ("CO", "C#N"), 2
+"""The molecule of the LP and the one of the prompt, by which a server is asked whether it holds to the LP."""
 FITTED_MOLECULES = 20
 """Molecules of which reference conformers an adaptive placeholder is fitted to."""
 
@@ -201,6 +205,21 @@ class Generation:
                     self.samples.append(self._sample(event))
             yield event
 
+    def proof(self) -> bool | None:
+        """Whether the server holds to the LP, by a probe of which the prompt names one molecule and the LP another.
+        None where that is not known: no server writes, it gave no whole answer, or the LP allows both."""
+        if self.plan.backend != "server" or self.lp == NO_LP:
+            return None
+        asked, named = (described(parse_written(smiles), self.descriptors) for smiles in PROBED)
+        limit = replace(self.plan, limit=None).limit_of(PROBED_ATOMS)
+        context = context_of(self.loaded, self.plan)
+        (request,) = requests_for([asked], self.constraint, context, limits=[limit])
+        forced, of_prompt = request.program.forced.tolist(), self.constraint.compile(named).forced.tolist()
+        if forced == of_prompt and not isinstance(self.constraint, GrammarConstraint):
+            return None
+        backend = cast("ServerBackend", self.backend)
+        return backend.holds(replace(request, prompt=context.prompt(named, limit)))
+
     def run(self, cancelled: Callable[[], bool] = lambda: False) -> list[Sample]:
         """All samples, in the order in which they were asked for."""
         for _ in self.events(cancelled):
@@ -242,7 +261,7 @@ class Generation:
     def read_again(self, sample: Sample, masses: Mapping[int, CloseMass]) -> Sample:
         """The sample with what the model wanted where its blocks were closed by force."""
         written = (sample.token_ids, sample.forced, sample.stop_reason)
-        more = {"masses": masses, "guarding": sample.guarding, "unseen": sample.unseen}
+        more: dict[str, Any] = {"masses": masses, "guarding": sample.guarding, "unseen": sample.unseen}
         return self._read(sample.sample_id, *written, **more)
 
     def _sample(self, stop: Stop) -> Sample:
@@ -252,8 +271,8 @@ class Generation:
         masses, guarding = self._masses(stop.sample, ids, diagnoses), None
         if self.request_of(stop.sample).guard is not None:
             guarding = self._guarding(stop, steps)
-        more = {"diagnoses": diagnoses, "masses": masses, "guarding": guarding, "unseen": stop.unseen}
-        return self._read(stop.sample, ids, forced, stop.reason, **more)
+        more: dict[str, Any] = {"masses": masses, "guarding": guarding, "unseen": stop.unseen}
+        return self._read(stop.sample, ids, forced, stop.reason, diagnoses=diagnoses, **more)
 
     def _guarding(self, stop: Stop, steps: Sequence[Step]) -> Guarding:
         shapings = None

@@ -28,7 +28,7 @@ from typing import Any
 from engine.decode.plan import DecodeOptions, Request, Sampling
 from engine.decode.rows import Work
 from engine.decode.server_chances import MASKED_NOTE, Chance, RawCheck, asked_of, diagnosis_of, read_chances
-from engine.decode.steps import Counters, Event, StopReason
+from engine.decode.steps import Counters, Event, Stop, StopReason
 from engine.errors import ConstraintError, ServerError
 from engine.lp.constraint import Constraint, LpParameters, end_of
 from engine.lp.follower import AutomatonRows, Follower
@@ -51,10 +51,16 @@ from engine.records import Descriptors
 
 BYTES_A_TOKEN = 2_048
 """Of an answer: an event of a stream for each token, or the prompt's ids once more, and the text of each token."""
+PROBE_S = 60.0
+"""Longest wait for a probe's answer."""
 LOOK_S, JOIN_S = 0.1, 2.0
 """How often a waiting reader asks whether it is to stop; and how long it then waits for the threads."""
 _TOO_FEW = re.compile(r"max_tokens\b.*\b(or more|at least|too small)\b")
 """In a server's words on a request; the first are our plugin's."""
+
+
+_HOLDS: dict[tuple[str, bytes], bool] = {}
+"""What probes found in this process, by address and request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +149,19 @@ class ServerBackend:
         if not self._has_refused:
             counters.notes.append(f"answers are missing, the first of them as {part.refusal.what}")
         self._has_refused = True
+
+    def holds(self, request: Request) -> bool | None:
+        """Whether the server writes what the LP of a request allows, whatever its prompt names; None where no whole
+        answer came. Asked once a server and LP."""
+        options = DecodeOptions(Sampling(0.0), batch_size=1, time_limit_s=PROBE_S)
+        key = self.served.address.url, self.path_and_body(request, options)[1]
+        if key not in _HOLDS:
+            reasons = [event.reason for event in self.run([request], options, Counters()) if isinstance(event, Stop)]
+            answer = {"end": True, "desync": False}.get(reasons[0])
+            if answer is None:
+                return None
+            _HOLDS[key] = answer
+        return _HOLDS[key]
 
     # --- requests ---
 

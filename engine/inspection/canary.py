@@ -126,12 +126,14 @@ class Canary:
     def __post_init__(self) -> None:
         self.rows = _rows_of(self.constraint.automaton)
 
-    def look_at_all(self, answers: Iterable[Answer]) -> Tally:
-        """Answers that were written together, with what they add to the tally."""
-        group = list(answers)
-        for answer in group:
-            self.tally.add(self.look(answer, group), is_seen=answer.unseen is not None and not answer.unseen)
-        return self.tally
+    def look_at_all(self, answers: Sequence[Answer]) -> list[Finding]:
+        """Answers that were written together; they are added to the tally."""
+        findings = []
+        for answer in answers:
+            finding = self.look(answer, answers)
+            self.tally.add(finding, is_seen=answer.unseen is not None and not answer.unseen)
+            findings += [] if finding is None else [finding]
+        return findings
 
     def look(self, answer: Answer, others: Sequence[Answer] = ()) -> Finding | None:
         """What is wrong with an answer. ``others``: written next to it."""

@@ -18,6 +18,7 @@ from engine.records import Descriptors, NumberFormat
 from engine.store.entries import (
     FORMER_COUNTS,
     Entry,
+    constrained_words,
     has_former_counts,
     label_words,
     model_name,
@@ -46,6 +47,7 @@ class RunFacts:
     lp: str  # with +cleanup where texts were cleaned after
     placeholder: str
     descriptors: Descriptors  # that its text or template is written with
+    constrained: str  # whether its LP acted on every token
     is_former: bool  # stored before the LPs here were the group's own
     has_former_counts: bool  # its kinds were found by former rules
     samples: int
@@ -113,6 +115,7 @@ def facts_of(entry: Entry) -> RunFacts:
         "rmsd_to": rmsd_references(entry),
         "key": entry.key,
         "descriptors": entry.row.get("descriptors") or "plain",
+        "constrained": constrained_words(entry) or "",
         "is_former": not entry.row.get("descriptors"),
         "has_former_counts": has_former_counts(entry),
     }

@@ -42,6 +42,7 @@ from engine.decode.samples import Sample
 from engine.decode.scoring import Scored, reader_of, score
 from engine.decode.steps import Event, StepObserver, Stop, Tap
 from engine.errors import DriftscopeError, RunError
+from engine.inspection import constrained
 from engine.inspection.conformers import difference_columns, references_of
 from engine.inspection.recount import is_counted, recount_run
 from engine.jobs.plan import RunPlan, new_run_id, sampling_name
@@ -156,7 +157,12 @@ class RunState:
             raise RunError(problem, "Resume it with --resume")
         resumed, threads = notes.get("resumed", []), notes.get("threads", [])
         settings = self.plan.judge_settings
+        sums = totals(self.finished)
+        of_lp = constrained.columns(sums, notes)
+        if of_lp.get("constrained") == "no":
+            self.notes.append(f"not constrained: {of_lp['constrained_why']}")
         columns = {
+            **of_lp,
             "device": ", ".join(notes["devices"]) or None,
             "threads": threads[0] if len(threads) == 1 else None,  # no one number holds for several
             "notes": " ".join(notes.get("notes", [])) or None,
@@ -165,7 +171,7 @@ class RunState:
             "checked_samples": sum(check["checked"] for check in resumed),
             "diverged_samples": sum(check["diverged"] for check in resumed),
         }
-        entry = self.staging.publish({**sample_rows.run_columns(totals(self.finished)), **columns})
+        entry = self.staging.publish({**sample_rows.run_columns(sums), **columns})
         if is_counted(entry):
             return entry
         try:  # an earlier version began it: all samples are counted by today's rules, where they can be read
@@ -272,7 +278,14 @@ class Run(RunState):
         tables, sums = work.rows()
         members = [sample.sample_id for sample in work.generation.in_order()]
         self._finish(self.staging.add(tables, members, sums=sums, rank=self.rank, number=number))
+        self._note_constrained(work)
         self._note(*work.generation.counters.notes)
+
+    def _note_constrained(self, work: GroupWork) -> None:
+        if work.findings:
+            self.staging.write_note(self.rank, **{constrained.FINDINGS: work.findings})
+        if self.plan.plan.backend == "server" and not self.left():
+            self.staging.write_note(self.rank, **{constrained.PROOFS: [constrained.proof_of(work.generation)]})
 
     def note_device(self) -> None:
         device, threads = _where(self.loaded, self.plan.plan)
@@ -330,6 +343,7 @@ class GroupWork:
     cancelled: Callable[[], bool] = lambda: False  # asked also while nothing comes
     on_judged: Callable[[int], None] = lambda done: None  # gets the number of scored samples
     judged: list[Sample] = field(default_factory=list)  # by `rows`: the scored samples
+    findings: list[list[Any]] = field(default_factory=list)  # by `rows`: where the LP did not act
     _seconds: dict[int, float] = field(default_factory=dict)  # by sample, from its first token to its last
     _made: dict[str, Chem.Mol | None] = field(default_factory=dict)  # references, by SMILES
     _began: float = field(default_factory=time.perf_counter)
@@ -377,10 +391,12 @@ class GroupWork:
             tables[STEPS.name] = STEPS.rows([row | {"run_id": self.run_id} for row in steps])
         if thrown:
             tables[TRIES.name] = sample_rows.tries_table(self.run_id, thrown)
-        counters = generation.counters
+        counters, tally = generation.counters, constrained.follow(generation, self.judged)
+        self.findings = constrained.findings_of(tally)
         unknown = UNKNOWN_OF_SERVERS if generation.plan.backend == "server" else ()
         return tables, {
             **sample_rows.sums_of(stored, blocks, generation.form),
+            **constrained.sums_of(tally),
             "conformers_asked": len(stored) * generation.plan.conformers,
             **{name: getattr(counters, name) for name in COUNTERS if name not in unknown},
             "chars_raw": sum(len(sample.raw_text) for sample in self.judged),

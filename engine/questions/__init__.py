@@ -49,7 +49,7 @@ PAGES: dict[str, dict[tuple[str, str], list[str]]] = {
         ("Molecules", ""): ["drift_molecules", "drift_atoms"],
         ("Table", ""): ["drift_histogram", "drift_damage"],
         ("Junk lexicon", ""): ["drift_lexicon"],
-        ("What the LP did", ""): ["drift_lp_cost", "drift_lp"],
+        ("What the LP did", ""): ["drift_constrained", "drift_lp_cost", "drift_lp"],
     },
     "profiles": {
         ("Families", ""): ["profiles_families", "profiles_places"],

@@ -77,7 +77,7 @@ TABLES = ("side by side", "set-up", "runs")
 
 SETUP = (
     "tokenizer", "backend", "sampling", "device", "threads", "dtype", "batch_size", "placeholder", "descriptors",
-    "guard", "generations", "conformers_per_answer", "examples", "judged_with", "rmsd",
+    "guard", "constrained", "generations", "conformers_per_answer", "examples", "judged_with", "rmsd",
 )  # fmt: skip
 CONTINUED = """SELECT DISTINCT run_id FROM blocks
 WHERE list_contains($runs, run_id) AND continued_text IS NOT NULL"""

@@ -21,10 +21,10 @@ from engine.chem.smiles import parse_smiles
 from engine.comparing.measures import has_samples, run_names
 from engine.errors import DriftscopeError
 from engine.figures.words import fixed, large, listed, number
-from engine.inspection.runs import facts_of, number_format, run_tokenizer
-from engine.lp.constraint import Constraint, LpParameters, build_constraint
+from engine.inspection.constrained import constraint_of_run
+from engine.inspection.runs import facts_of, run_tokenizer
+from engine.lp.constraint import Constraint
 from engine.lp.table import JUMP, KEEP, NEXT, NO_ID, STAY, SYMBOLS, Automaton
-from engine.lp_records import UNKNOWN_LP
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
 from engine.records import Molecule
 from engine.store.entries import Entry
@@ -134,12 +134,10 @@ def masks_of_run(store: Store, entry: Entry) -> tuple[list[Row], int, str]:
     """``mask_rows`` of a run's first molecules under its own LP, how many are left out, and why there is none."""
     run = facts_of(entry)
     tokenizer, why = run_tokenizer(run)
-    name = run.constraint if run.lp_record is UNKNOWN_LP else run.lp_record.name
-    if tokenizer is None or not name:
+    if tokenizer is None or not run.constraint:
         return [], 0, why or "The run does not name its LP."
     try:
-        parameters = LpParameters(run.placeholder, number_format(run), conformers=run.conformers_per_answer or 1)
-        constraint = build_constraint(name, tokenizer, tokenizer.vocab_size, parameters)
+        constraint = constraint_of_run(run, tokenizer)
     except DriftscopeError as error:
         return [], 0, f"Its LP cannot be made here: {error.what}."
     molecules = store.table(_MOLECULES, {"run": run.run_id, "most": MOST_MOLECULES}, of=[run.run_id]).to_pylist()

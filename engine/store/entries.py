@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from engine.errors import DriftscopeError, StoreError, nearest, one_line, shown
-from engine.lp_records import stored_lp
+from engine.lp_records import NO_LP, stored_lp
 from engine.records import BinFormat, NumberFormat, read_number_format
 from engine.store.columns import TEXT, VERSION, Kind
 from engine.store.files import Files
@@ -219,6 +219,14 @@ def number_format_of(entry: Entry) -> NumberFormat | None:
 
 def is_binned(entry: Entry) -> bool:
     return isinstance(number_format_of(entry), BinFormat)
+
+
+def constrained_words(entry: Entry) -> str | None:
+    """Whether its LP acted on every token; None of a run without samples."""
+    if SAMPLES.name not in entry.parts:
+        return None
+    is_free = stored_lp(entry.row.get("lp")).name == NO_LP
+    return "no LP" if is_free else str(entry.row.get("constrained") or "not checked")
 
 
 def model_name(row: Mapping[str, Any]) -> str:

@@ -19,7 +19,7 @@ from engine.errors import one_line
 from engine.figures.words import counted, shortened
 from engine.lp_records import NO_LP
 from engine.records import RULE_HELP
-from engine.store.entries import Entry, came_at, is_profiled, label_words
+from engine.store.entries import Entry, came_at, constrained_words, is_profiled, label_words
 from pages._kit.card import FORMATS, THREE_DIGITS
 from pages._kit.choices import leave_other_pages
 from pages._kit.table_files import table_height
@@ -277,6 +277,10 @@ def _by_model_and_lp(entry: Entry) -> tuple[int, bool, str, bool, str]:
 
 LATER_ORIGINS = {"imported": 1, "reported": 2}
 NOT_NUMERIC = "Blocks with anything but digits . , -, or with a letter where a report counts only those"
+CONSTRAINED = (
+    "Whether the LP acted on every token. *yes*: proved; *in its language*: each token is one that the LP allows, and "
+    "no more is known; *not checked*: see Drift, *What the LP did*"
+)
 RUN_TABLE = EntryTable(
     "run",
     (
@@ -284,6 +288,7 @@ RUN_TABLE = EntryTable(
         EntryColumn("model", "model", 128, model_words),  # not pinned: Streamlit writes such columns in faint grey
         EntryColumn("lp", "LP", 104, _lp_and_engine, help="And what wrote it where that is hf or a server"),
         _measured("usable", "usable_rate", 92, "good bar", "Of judged answers: clean, stereo right, geometry right"),
+        EntryColumn("constrained", "constrained", 96, constrained_words, help=CONSTRAINED),
         _measured("s / sample", "wall_s_a_sample", 76, "figure", "Wall time over samples"),
         id_column("run", 180),
         row_column("samples", 66, "count"),

@@ -660,6 +660,44 @@ def test_a_run_by_a_server_loads_no_weights_and_keeps_no_address(store: Path, mo
     assert document["samples"][0]["clean"]
 
 
+def ignoring(body: dict[str, Any]) -> list[int]:
+    """As a server without the plugin, whose model copies well: the molecule of the prompt, and status 200."""
+    tokenizer, constraint = ref.made("exact", form=NumberFormat(1, 2, 1))
+    smiles = tokenizer.decode(body["prompt"]).partition("[SMILES]")[2].partition("[/SMILES]")[0]
+    program = constraint.compile(parse_smiles(smiles))
+    return random_ids(constraint.automaton, program, random.Random(body["seed"]))
+
+
+def refusing_the_probe(handler: Handler, body: dict[str, Any], number: int) -> None:
+    if number == 2:
+        handler.answer({"error": {"message": "no"}}, 400)
+    else:
+        handler.written(body, writing_exact(body))
+
+
+@pytest.mark.parametrize(
+    ("act", "constrained", "why"),
+    [
+        (playing(writing_exact), "yes", "the server wrote that of the LP"),
+        (playing(ignoring), "no", "did not hold to the LP of a request, which it answered all the same"),
+        (refusing_the_probe, "in its language", "whether the LP was asked at each step is not known"),
+    ],
+    ids=["holds", "ignores", "refuses"],
+)
+def test_a_servers_run_says_by_a_probe_whether_its_lp_acts(store: Path, act: Act, constrained: str, why: str) -> None:
+    """Each answer is what the LP allows; the probe's prompt names one molecule, and its LP another."""
+    with serving(act) as fake:
+        (row,) = run("run", "CC=O", *ASKED, "--url", fake.url, "--json").document
+        once_more = run("generate", "CC=O", *ASKED, "--url", fake.url, "--json").document
+    assert (row["clean"], row["followed_samples"], row["seen_samples"], row["unconstrained_samples"]) == (1, 1, 0, 0)
+    assert row["constrained"] == constrained and why in row["constrained_why"]
+    probes = [body for _, body, _ in fake.bodies if body["vllm_xargs"]["driftscope_smiles"] == "CO"]
+    assert len(probes) == 1 or constrained == "in its language"  # what a server does is known in this process
+    tokenizer, _ = ref.made("exact")
+    assert "C#N" in tokenizer.decode(probes[0]["prompt"])
+    assert once_more["constrained"] == constrained or constrained == "in its language"
+
+
 @pytest.mark.parametrize("is_one_word", [False, True])
 def test_a_runs_source_is_its_command_without_the_address(
     store: Path, is_one_word: bool, monkeypatch: pytest.MonkeyPatch
@@ -713,7 +751,8 @@ def test_a_run_goes_on_behind_what_it_saved_when_its_server_is_back(
     (row,) = result.document
     assert (row["samples"], row["clean"], row["resumed"], row["diverged_samples"]) == (3, 3, 1, 0)
     asked = [body["vllm_xargs"]["driftscope_smiles"] for _, body, _ in fake.bodies]
-    assert asked == ["CCO", "CO", "C", "CO", "C"]  # one that was saved is written again, to see that it is the same
+    # One that was saved is written again, to see that it is the same; the last one is the probe.
+    assert asked == ["CCO", "CO", "C", "CO", "C", "CO"]
 
 
 @pytest.mark.parametrize(

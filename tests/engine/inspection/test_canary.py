@@ -254,7 +254,8 @@ def test_tallies_count_faults_and_keep_the_worst() -> None:
     programs = [canary.constraint.compile(molecule) for molecule in MOLECULES]
     rows = [right()[0], right()[1][:-9], right()[0]]
     answers = [Answer(at, MOLECULES[at], programs[at], ids, None, "length", ()) for at, ids in enumerate(rows)]
-    tally = canary.look_at_all(answers)
+    assert [found.sample_id for found in canary.look_at_all(answers)] == [1, 2]
+    tally = canary.tally
     assert (tally.followed, tally.seen, tally.faulty) == (3, 3, 1)
     assert tally.worst is not None and tally.worst.words.startswith("sample 2, token 1: the answer goes on as that of")
 

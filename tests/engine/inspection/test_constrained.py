@@ -1,0 +1,113 @@
+"""What runs say of their LP: proved by our own loops, not by stored tokens alone; no alarm where nothing is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch import Tensor
+
+from engine.decode.hf import _Masks
+from engine.inspection.constrained import follow_stored, stored_verdict, verdict
+from engine.inspection.runs import facts_of
+from engine.questions import ask
+from engine.store.entries import constrained_words
+from engine.store.files import Files
+from engine.store.schema import RUN, SAMPLES
+from engine.store.staging import write_entry
+from engine.store.store import DEMO, Store
+from tests.engine.jobs.small_runs import entry_in, finished, started
+from tests.small_models import small_folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_folder(tmp_path_factory.mktemp("model"))
+
+
+def test_no_run_of_the_demo_store_gives_an_alarm() -> None:
+    """All LPs, every token of every sample. They were written before there was a canary, so nothing is proved."""
+    seen: dict[str, set[str]] = {}
+    for entry in Store(Files(DEMO)).listing().entries:
+        if SAMPLES.name not in entry.parts:
+            continue
+        run = facts_of(entry)
+        followed = follow_stored(run, entry, 10_000)
+        lp = run.lp_record.name
+        seen.setdefault(lp, set()).add(stored_verdict(entry, followed).constrained)
+        if lp != "none":
+            assert (followed.tally.followed, followed.findings) == (run.samples, ()), entry.id
+            assert followed.tally.seen == 0
+    assert {lp: words for lp, words in seen.items() if words != {"in its language"}} == {"none": {"not checked"}}
+    assert len(seen) >= 6
+
+
+@pytest.mark.parametrize("backend", ["fast", "hf"])
+def test_a_run_of_our_own_loops_proves_that_its_lp_acted(backend: str, tmp_path: Path, folder: Path) -> None:
+    entry = finished(started(tmp_path, folder, 3, plan={"backend": backend, "limit": 300}))
+    counts = [entry.row[name] for name in ("followed_samples", "seen_samples", "unconstrained_samples")]
+    assert (counts, entry.row["constrained"], constrained_words(entry)) == ([3, 3, 0], "yes", "yes")
+    assert "asked at each step" in ask(Store(entry.files), "drift_constrained", [entry.id]).answer
+
+
+def test_a_limit_inside_a_block_is_named_and_no_fault_of_the_lp(tmp_path: Path, folder: Path) -> None:
+    entry = finished(started(tmp_path, folder, 3, plan={"limit": 9}))
+    assert entry.row["constrained"] == "yes" and "token 9: the limit of tokens" in entry.row["constrained_why"]
+
+
+def test_a_run_without_an_lp_says_nothing(tmp_path: Path, folder: Path) -> None:
+    entry = finished(started(tmp_path, folder, 2, plan={"lp": "none"}))
+    assert "constrained" not in entry.row and constrained_words(entry) == "no LP"
+
+
+def test_an_lp_that_was_dropped_is_in_its_runs_sheet_with_the_place(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    masked, calls = _Masks.__call__, iter(range(10_000))
+
+    def dropped(self: Any, input_ids: Tensor, scores: Tensor) -> Tensor:
+        return masked(self, input_ids, scores) if next(calls) < 6 else scores
+
+    monkeypatch.setattr(_Masks, "__call__", dropped)
+    entry = finished(started(tmp_path, folder, 3, plan={"backend": "hf"}))
+    assert (entry.row["constrained"], entry.row["unconstrained_samples"]) == ("no", 3)
+    assert "token 6: the LP was not asked at this step: it was dropped" in entry.row["constrained_why"]
+    answered = ask(Store(entry.files), "drift_constrained", [entry.id])
+    assert answered.answer.startswith("Constrained: no. 3 samples of 3:")
+    assert entry_in(tmp_path).row["constrained"] == "no"
+
+
+SUMS = {"samples": 4, "followed_samples": 4, "seen_samples": 0, "unconstrained_samples": 0}
+
+
+@pytest.mark.parametrize(
+    ("changed", "proofs", "expected"),
+    [
+        ({"seen_samples": 4}, (), "yes"),
+        ({}, (True,), "yes"),
+        ({}, (True, None), "in its language"),
+        ({}, (True, False), "no"),
+        ({}, (), "in its language"),
+        ({"followed_samples": 3, "seen_samples": 3}, (), "not checked"),  # a group of an earlier version
+        ({"unconstrained_samples": 1, "seen_samples": 4}, (True,), "no"),
+        ({"samples": 0, "followed_samples": 0}, (), "not checked"),
+    ],
+)
+def test_yes_needs_a_proof(changed: dict[str, int], proofs: tuple[bool | None, ...], expected: str) -> None:
+    assert verdict(SUMS | changed, (), proofs).constrained == expected
+
+
+def test_an_imported_text_is_in_its_language_or_not_and_never_more(tmp_path: Path) -> None:
+    good = "[CONFORMER][C]<0.5,1.25,-3.0>[O]<1.5,0.25,0.75>[/CONFORMER]"
+    for name, lp, text, expected in (
+        ("good", "exact", good, "in its language"),
+        ("bad", "exact", good.replace("0.25", "0.25amen"), "not in its language"),
+        ("position", "group-v2.1", good, "not checked"),
+        ("unnamed", None, good, "not checked"),
+    ):
+        row = {"origin": "imported", "tokenizer": "qwen3", "lp": lp}
+        samples = SAMPLES.rows([{"run_id": name, "sample_id": 0, "smiles": "CO", "text": text}])
+        entry = write_entry(Files(tmp_path), RUN, name, row, [{SAMPLES.name: samples}])
+        found = stored_verdict(entry, follow_stored(facts_of(entry), entry, 10))
+        assert (found.constrained, constrained_words(entry)) == (expected, "not checked"), found
