@@ -34,7 +34,7 @@ def in_two_minutes(store: Store) -> None:
     with st.container(border=True, key="lost-third"), shown_errors(LOST_THIRD, stops=False):
         st.header(question_of("evidence_lost_third").TITLE, anchor=False)
         lead = ask(store, "evidence_lost_third", []).answer.partition("\n\n")[0]
-        st.markdown(glossed(unbroken(escaped(lead))), unsafe_allow_html=True)
+        st.markdown(glossed(unbroken(escaped(lead, has_code=True))), unsafe_allow_html=True)
         st.button("Show how", type="tertiary", on_click=open_lost_third)
     is_open = is_unfolded(MISREAD, at_first=False)
     with fold(question_of(misread).TITLE, MISREAD, is_open, ":material/rule:"):

@@ -63,7 +63,7 @@ COLUMNS = {
     **{f"mat_{s}_ang_median": Column(f"MAT-{s.upper()} median", "Å") for s in "rp"},
     "low": Column("COV-R from", "%", "95 % bootstrap interval over molecules"),
     "high": Column("COV-R to", "%"),
-    "difference": Column("COV-R, test less control", "%", "Over the molecules that both have, with its interval"),
+    "difference": Column("COV-R, test less control", "points", "Over the molecules that both have, with its interval"),
     **dict.fromkeys(("difference_low", "difference_high", "without_references"), Column(is_hidden=True)),
     **dict.fromkeys(("incomplete", "without_rmsd", "by_index"), Column(is_hidden=True)),
     "whose": Column("by convention of"),

@@ -22,9 +22,9 @@ from engine.store.store import Store
 TITLE = "Why did coverage fall by a third under an LP?"
 OF = Of("run", least=0, most=0)
 COLUMNS = {
-    "change": Column("change of COV-R", "%", "In points, with its 95 % interval"),
-    "low": Column("from", "%", "95 % interval"),
-    "high": Column("to", "%"),
+    "change": Column("change of COV-R", "points", "With its 95 % interval"),
+    "low": Column("from", "points", "95 % interval"),
+    "high": Column("to", "points"),
     "is_fall": Column(is_hidden=True),
     "lane": Column("LP", is_pinned=True),
     "size": Column("answers", help="Molecules, times answers of each"),

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from engine.errors import DriftscopeError
 from engine.figures.text_tables import rows_lines
-from engine.figures.words import short_percent
+from engine.figures.words import short_percent, signed_hundredths
 from engine.store.columns import rows_of
 from engine.store.entries import Entry
 from engine.store.store import Store
@@ -73,7 +73,8 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """How a column of a table is named and read; shares are kept from 0 to 1 and have the unit ``%``."""
+    """How a column of a table is named and read; shares are kept from 0 to 1 and have the unit ``%``, differences of
+    shares ``points``."""
 
     words: str = ""
     unit: str = ""
@@ -179,17 +180,22 @@ def rows_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -
     return pa.table({name: pa.array([row.get(name) for row in rows]) for name in names})
 
 
+def cell_of(column: Column, value: Any) -> Any:
+    """For a terminal's table: shares in per cent, their differences in points."""
+    if not isinstance(value, float | int):
+        return value
+    if column.unit == "points":
+        return signed_hundredths(value).replace("−", "-")
+    return short_percent(value) if column.unit == "%" else value
+
+
 def answer_lines(question: Question, answered: Answered) -> Iterator[str]:
     """As plain text: the answer, and the tables that a card shows."""
     yield answered.answer
     for name in [name for name in question.TABLES if answered.tables[name].num_rows] or ["main"]:
         about = {title: question.COLUMNS.get(title, Column()) for title in answered.tables[name].column_names}
         rows = [
-            {
-                title: short_percent(value) if about[title].unit == "%" and isinstance(value, float | int) else value
-                for title, value in row.items()
-                if not about[title].is_hidden
-            }
+            {title: cell_of(about[title], value) for title, value in row.items() if not about[title].is_hidden}
             for row in rows_of(answered.tables[name])
         ]
         yield from ("", *rows_lines(rows[:MOST_ROWS]))

@@ -40,10 +40,11 @@ if TYPE_CHECKING:
 MOST_ROWS = 28  # of a table that are in sight
 WRAPPED_PX = 66  # a row's height; from 65 on, Streamlit lets texts wrap
 MOST_PINNED_PX = 230  # of a column that stays in sight
-MOST_SIZED = 30  # characters of a column that is as wide as its longest cell
+MOST_SIZED = 40  # characters of a column that is as wide as its longest cell
 MOST_SHOWN = 5_000  # rows that a browser gets; files have all
 FORMATS: Mapping[str, tuple[str, Callable[[float], float]]] = {
     "%": ("%.1f %%", lambda share: rounded(100 * share, 1)),
+    "points": ("%+.1f", lambda difference: rounded(100 * difference, 1)),
     "×": ("%.3g×", lambda ratio: to_digits(ratio, 3)),
     "µs": ("localized", lambda us: rounded(us, 2)),
     "ms": ("localized", lambda ms: rounded(ms, 3)),

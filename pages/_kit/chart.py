@@ -148,8 +148,11 @@ def with_escaped(chart: Chart, row: Row) -> Row:
 
 
 def in_one_unit(chart: Chart, rows: list[Row], columns: Mapping[str, Column]) -> tuple[list[Row], Mapping[str, Column]]:
-    """Columns of ms in the unit that suits the largest time: the same on the axis, in words and on hover."""
+    """Columns of ms in the unit that suits the largest time, points in hundredths: the same on the axis, in words and
+    on hover."""
     usual = dict.fromkeys((chart.x, chart.y, chart.low, chart.high, chart.text, *chart.hover))
+    points = [name for name in usual if columns.get(name, Column()).unit == "points"]
+    rows = [row | {name: 100 * row[name] for name in points if row[name] is not None} for row in rows]
     names = [name for name in usual if columns.get(name, Column()).unit == "ms"]
     unit, unit_us = time_unit(max((1000 * abs(row[name] or 0.0) for row in rows for name in names), default=0.0))
     rows = [row | {name: (row[name] or 0.0) * 1000 / unit_us for name in names} for row in rows]
@@ -278,17 +281,17 @@ def axis_of(chart: Chart, axis: Literal["x", "y"], rows: Sequence[Row], column: 
     if axis in chart.log:
         ends = with_ends(chart, name, rows) if chart.interval == axis else values
         return {"title": title, **log_axis(chart, [*ends, level_of(chart, rows) or 0.0])}
-    ticks = percent_axis(with_ends(chart, name, rows)) if column.unit == "%" else {}
+    ticks = percent_axis(with_ends(chart, name, rows), has_words=bool(chart.text)) if column.unit == "%" else {}
     if chart.kind == "bars" and chart.text:
         begins = [row[chart.low] for row in rows] if chart.low else []
         return {"title": title, **ticks, "range": with_room([0.0, *values, *begins])}
     return {"title": title, **ticks}
 
 
-def percent_axis(values: Sequence[float]) -> Row:
-    """Whole from 0 to 1 where some are in the upper half."""
+def percent_axis(values: Sequence[float], *, has_words: bool) -> Row:
+    """Whole from 0 to 1 where some are in the upper half; higher where words may be above a mark."""
     is_whole = min(values, default=-1) >= 0 and max(values) > 0.5
-    return {"tickformat": ".0%"} | ({"range": [-0.03, 1.05]} if is_whole else {})
+    return {"tickformat": ".0%"} | ({"range": [-0.03, 1.12 if has_words else 1.05]} if is_whole else {})
 
 
 def with_room(values: Sequence[float]) -> list[float]:
@@ -316,6 +319,8 @@ def log_axis(chart: Chart, values: Sequence[float]) -> Row:
     """With ticks at 1, 2 and 5, beyond three powers of ten at 1 alone; what is not positive has no place."""
     # Shares of the axis at its ends: words left of a bar, slower by 1.08×, are the longer ones.
     left, right = (0.5, 0.25) if chart.kind == "bars" and chart.text else (0.08, 0.08)
+    if chart.kind == "points" and chart.interval == "y" and chart.text:
+        right = 0.2  # for the words to the right of the last mark
     positive = [math.log10(value) for value in values if value > 0]
     ends: Row = {}
     ticks = LOG_TICKS

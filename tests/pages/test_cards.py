@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,9 +11,9 @@ from streamlit.testing.v1 import AppTest
 
 from engine.figures.words import hundredths
 from engine.questions import PAGES, ask, question_of
-from engine.questions.question import Chart, Column, rows_table
+from engine.questions.question import Chart, Column, cell_of, rows_table
 from engine.store.store import Store
-from pages._kit.card import ALL_FIGURES, width_of
+from pages._kit.card import ALL_FIGURES, shown_column, width_of
 from pages._kit.chart import FADED, figure_of, safe
 from pages._kit.theme import LIGHT, mixed
 from pages._kit.time_chart import time_figure
@@ -66,6 +67,7 @@ def test_a_table_has_the_figures_that_a_terminal_gives() -> None:
 def test_a_narrow_column_has_room_for_its_longest_cell() -> None:
     """The browser measures the first rows alone: 152,064 was 152,06 in *All claims*."""
     assert (width_of(["report", "5", *[""] * 100, "48,440,123"]) or 0) >= 8 * len("48,440,123")
+    assert (width_of(["", "1.40× faster than demo-qwen:final ▲"]) or 0) >= 8 * 34
     assert width_of(["statement", "a" * 200]) is None
 
 
@@ -162,6 +164,33 @@ def test_words_at_bars_have_room_on_an_axis_of_powers() -> None:
         chart = Chart("bars", "x", "name", colour="name", text=text, log="x", line_at=1)
         low, high = figure_of(chart, rows, {}, {}).layout.xaxis.range
         assert (low, high) == pytest.approx((-0.301 - left * 1.204, 0.903 + right * 1.204), abs=0.01)
+
+
+def test_a_difference_of_shares_is_in_points_in_charts_tables_and_terminals() -> None:
+    """It had the unit %, as if it were a share."""
+    column = Column("change", "points")
+    rows = [{"change": -0.4375, "low": -0.5, "high": None, "step": "a", "model": "m"}]
+    chart = Chart("points", "change", "step", colour="model", low="low", high="high", hover=("change",))
+    figure = figure_of(chart, rows, dict.fromkeys(("change", "low", "high"), column), {})
+    (trace,) = figure.data
+    assert (list(trace.x), list(trace.error_x.arrayminus)) == ([-43.75], [6.25])
+    assert (figure.layout.xaxis.title.text, figure.layout.xaxis.tickformat) == ("change (points)", None)
+    assert trace.hovertext[0].startswith("change: −43.") and trace.hovertext[0].endswith(" points")
+    values, config = shown_column("change", column, [0.125, None])
+    assert (values, config["label"]) == ([12.5, None], "change (points)")
+    assert (cell_of(column, -0.4375), cell_of(column, "–")) == ("-43.8", "–")
+
+
+def test_words_next_to_points_have_room() -> None:
+    """They were cut at the right end, and above 100 %."""
+    rows = [{"s": s, "share": 1.0, "name": name} for s, name in ((0.1, "a"), (0.2, "b"))]
+    columns = {"share": Column("share", "%")}
+    for text, most, share in (("name", 1.12, 0.2), ("", 1.05, 0.08)):
+        chart = Chart("points", "s", "share", colour="", interval="y", log="x", text=text)
+        layout = figure_of(chart, rows, columns, {}).layout
+        assert layout.yaxis.range[1] == most
+        room = max(share * math.log10(2), 0.12)
+        assert layout.xaxis.range[1] == pytest.approx(math.log10(0.2) + room)
 
 
 def test_times_of_a_chart_are_in_one_unit() -> None:

@@ -86,6 +86,8 @@ def test_an_empty_store_says_how_the_lost_third_is_measured(tmp_path: Path, monk
     for view in ("In two minutes", "The lost third"):
         app = opened("evidence", view=view)
         assert not app.error and "make lost-third MODEL=demo-qwen" in words(app)
+        (lead,) = [element.value for element in app.markdown if "lost-third" in element.value]
+        assert "`make" in lead and "\\`" not in lead  # as code
     store.home.write("lost_third/x.json", b"{")
     answered = ask(store, "evidence_lost_third", [])
     assert "x.json" in answered.answer and {table.num_rows for table in answered.tables.values()} == {0, 1}
