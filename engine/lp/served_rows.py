@@ -219,66 +219,113 @@ def of_list(ids: list[int]) -> Read:
     return lambda start: ids[start:]
 
 
+class Blank:
+    """Scores that are minus infinity but where a step writes: on a host, filling all of them anew takes longer than all
+    else in a step. A finite score that others write between the steps would stay: what a server does to scores (its
+    temperature, penalties and filters) leaves minus infinity as it is."""
+
+    def __init__(self, end_id: int) -> None:
+        self._end = end_id
+        self._scores = torch.zeros(0)
+        self._written: tuple[Tensor, ...] = ()  # rows, ids
+
+    def to_write(self, at: tuple[Tensor, Tensor], scores: Tensor) -> Tensor:
+        """Minus infinity in the form of ``scores``, where rows and ids ``at``, and any row's end, will be written. On a
+        device, where a fill costs nothing, ``scores`` themselves."""
+        if scores.device.type != "cpu":
+            return scores.fill_(-torch.inf)
+        if self._scores.shape != scores.shape or self._scores.dtype != scores.dtype:
+            self._scores = torch.full_like(scores, -torch.inf)
+        else:
+            self._scores[self._written] = -torch.inf
+            self._scores[:, self._end] = -torch.inf
+        self._written = at
+        return self._scores
+
+
+class _Single(dict[int, NDArray[np.int64]]):
+    """An id alone."""
+
+    def __missing__(self, id_: int) -> NDArray[np.int64]:
+        self[id_] = np.array([id_])
+        return self[id_]
+
+
 class ServedBatch:
     """Rows of one constraint, which may come, go and change places from call to call."""
 
-    def __init__(self, constraint: Constraint, end_id: int, device: torch.device) -> None:
+    def __init__(self, constraint: Constraint, end_id: int, device: torch.device, blank: Blank | None = None) -> None:
+        """Batches that take turns may share a ``blank``."""
         self._constraint, self._end, self._device = constraint, end_id, device
+        self._blank = blank or Blank(end_id)
         self._nodes: dict[int, NDArray[np.int64]] = {}  # the ids that each allows, symbols apart
+        self._few: dict[tuple[int, ...], NDArray[np.int64]] = {}  # by node and symbols, where these are few
+        self._single = _Single()
         self._masks: dict[int, Tensor] = {}  # bool [V] what a node does not allow, of those that allow many
         self._asker: TokenAsker | None = None
 
-    def apply(self, logits: Tensor, index: Sequence[int], rows: Sequence[ServedRow]) -> None:
-        """Mask these rows of ``logits``, by rising index. A row that makes an error may only end; the others go on."""
+    def apply(self, logits: Tensor, index: Sequence[int], rows: Sequence[ServedRow]) -> Tensor:
+        """``logits`` with these rows masked, by rising index; where they are all rows, perhaps in other memory, which
+        the next call uses again. A row that makes an error may only end; the others go on."""
         try:
-            self._mask(logits, index, rows)
+            return self._mask(logits, index, rows)
         except Exception:  # an error would end the server for everybody
             log.exception("rows under %s are looked at one by one", self._constraint.name)
-            for at, row in zip(index, rows, strict=True):
-                try:
-                    self._mask(logits, [at], [row])
-                except Exception as error:  # noqa: BLE001 - as above
-                    row.fail(f"{type(error).__name__}, which the log has")
-                    logits[at] = -torch.inf
-                    logits[at, self._end] = 0.0
+        for at, row in zip(index, rows, strict=True):
+            one = logits[at : at + 1]
+            try:
+                one.copy_(self._mask(one, [0], [row]))
+            except Exception as error:  # noqa: BLE001 - as above
+                row.fail(f"{type(error).__name__}, which the log has")
+                one.fill_(-torch.inf)
+                one[0, self._end] = 0.0
+        return logits
 
-    def _mask(self, logits: Tensor, index: Sequence[int], rows: Sequence[ServedRow]) -> None:
+    def _mask(self, logits: Tensor, index: Sequence[int], rows: Sequence[ServedRow]) -> Tensor:
         allowed = [self._allowed(row) for row in rows]
         few = {at: ids for at, ids in zip(index, allowed, strict=True) if len(ids) <= MOST_FEW}
-        best = self._keep_few(logits, few) if few else {}
+        kept, best = self._keep_few(logits, few) if few else (logits, {})
         for at, row, ids in zip(index, rows, allowed, strict=True):
             if at not in few:
-                best[at] = self._keep_many(logits[at], row.where.node, row.where.symbols)
+                best[at] = self._keep_many(kept[at], row.where.node, row.where.symbols)
             if best[at] == -math.inf:  # the end, and a forced token that the model holds for impossible, are possible
                 if len(ids) > 1:
                     row.fail("no token that is allowed has a score")
-                logits[at, int(ids[0]) if len(ids) == 1 else self._end] = 0.0
-        self._strike(logits, index, rows)
+                kept[at, int(ids[0]) if len(ids) == 1 else self._end] = 0.0
+        self._strike(kept, index, rows)
+        return kept
 
     def _allowed(self, row: ServedRow) -> NDArray[np.int64]:
-        """The ids that may come; one may be there twice."""
+        """The ids that may come; one may be there twice. Of many the node's own, without its symbols."""
         forced = self._end if row.may_only_end else row.where.forced_id
         if forced != NO_ID:
-            return np.array([forced])
-        node, automaton = row.where.node, self._constraint.automaton
+            return self._single[forced]
+        node, symbols, automaton = row.where.node, row.where.symbols, self._constraint.automaton
+        key = (node, *symbols)
+        if key in self._few:
+            return self._few[key]
         if node not in self._nodes:
             self._nodes[node] = np.flatnonzero(automaton.legal[node][automaton.classes])
-        return np.append(self._nodes[node], row.where.symbols).astype(np.int64)
+        of_node = self._nodes[node]
+        if len(of_node) > MOST_FEW:
+            return of_node
+        self._few[key] = np.append(of_node, symbols).astype(np.int64)
+        return self._few[key]
 
-    def _keep_few(self, logits: Tensor, few: Mapping[int, NDArray[np.int64]]) -> dict[int, float]:
+    def _keep_few(self, logits: Tensor, few: Mapping[int, NDArray[np.int64]]) -> tuple[Tensor, dict[int, float]]:
         """Of rows that allow these ids; the best score of each."""
         counts = [len(ids) for ids in few.values()]
         rows, ids = np.repeat(list(few), counts), np.concatenate(list(few.values()))
         at = torch.from_numpy(rows).to(self._device), torch.from_numpy(ids).to(self._device)
         scores = logits[at]
         if len(few) == len(logits):
-            logits.fill_(-torch.inf)
+            kept = self._blank.to_write(at, logits)
         else:
-            logits.index_fill_(0, self._tensor(list(few)), -torch.inf)
-        logits[at] = scores
+            kept = logits.index_fill_(0, self._tensor(list(few)), -torch.inf)
+        kept[at] = scores
         starts = np.cumsum([0, *counts[:-1]])
         best = np.maximum.reduceat(scores.float().cpu().numpy(), starts)
-        return dict(zip(few, best.tolist(), strict=True))
+        return kept, dict(zip(few, best.tolist(), strict=True))
 
     def _keep_many(self, scores: Tensor, node: int, symbols: Sequence[int]) -> float:
         """Of one row [V]; its best score."""

@@ -28,7 +28,7 @@ from vllm.v1.sample.logits_processor import process_dict_updates
 
 from engine.errors import DriftscopeError, one_line
 from engine.lp.served import NAME, ServedLp
-from engine.lp.served_rows import MOST_CONSTRAINTS, Compiler, ServedBatch, ServedRow, of_list
+from engine.lp.served_rows import MOST_CONSTRAINTS, Blank, Compiler, ServedBatch, ServedRow, of_list
 from engine.models.registry import load_registry
 from engine.models.tags import tokenizer_of
 from engine.text.tokenizers import TextTokenizer, load_tokenizer
@@ -70,6 +70,7 @@ class DriftscopeLp(FirstRunnerProcessor, SecondRunnerProcessor):
         self._device = torch.device(state) if is_first else state.device
         self._requests: Any = None if is_first else state
         self._any = self._compiler.compiled(ServedLp("none", "C"))  # for requests that may only end
+        self._blank = Blank(self._compiler.end_id)
         self._batches: dict[int, ServedBatch] = {}  # by the identity of the constraint, which each holds
         self._answers: dict[int, Answer] = {}  # of the first runner, by row
         self._slots: dict[int, ServedRow] = {}  # of the second
@@ -104,7 +105,7 @@ class DriftscopeLp(FirstRunnerProcessor, SecondRunnerProcessor):
         return row is not None
 
     def apply(self, logits: Tensor, ctx: Any = None) -> Tensor:
-        """In place."""
+        """In place, or into memory that the next call uses again."""
         of_rows = self._followed() if ctx is None else self._followed_slots(ctx)
         by_constraint: dict[int, list[int]] = {}
         for place in sorted(of_rows):
@@ -114,8 +115,9 @@ class DriftscopeLp(FirstRunnerProcessor, SecondRunnerProcessor):
         for key, places in by_constraint.items():
             rows = [of_rows[place] for place in places]
             if key not in self._batches:
-                self._batches[key] = ServedBatch(rows[0].compiled.constraint, self._compiler.end_id, logits.device)
-            self._batches[key].apply(logits, places, rows)
+                constraint, end_id = rows[0].compiled.constraint, self._compiler.end_id
+                self._batches[key] = ServedBatch(constraint, end_id, logits.device, self._blank)
+            logits = self._batches[key].apply(logits, places, rows)
         return logits
 
     def _begun(self, params: SamplingParams, prompt: list[int] | None, ids: list[int]) -> Answer | None:

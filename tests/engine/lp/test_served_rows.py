@@ -20,7 +20,7 @@ from engine.lp.constraint import LpParameters
 from engine.lp.driver import State, Tables
 from engine.lp.processor import logits_processor
 from engine.lp.served import ServedLp
-from engine.lp.served_rows import Compiler, ServedBatch, ServedRow, ShortestAnswers, of_list
+from engine.lp.served_rows import Blank, Compiler, ServedBatch, ServedRow, ShortestAnswers, of_list
 from engine.records import GROUP_UNIFORM
 from engine.text.tokenizers import load_tokenizer
 from tests.support import ROOT as PROJECT
@@ -50,10 +50,10 @@ def batch_of(tokenizer: str, row: ServedRow) -> ServedBatch:
 def act(
     batch: ServedBatch, scores: Tensor, index: Sequence[int], rows: Sequence[ServedRow], ids: Sequence[list[int]]
 ) -> None:
-    """As a server's call does."""
+    """As a server's call does; into these scores, also where they came in other memory."""
     for row, of_row in zip(rows, ids, strict=True):
         row.follow(len(of_row), of_list(of_row), compiler("qwen3").end_id)
-    batch.apply(scores, index, rows)
+    scores.copy_(batch.apply(scores, index, rows))
 
 
 @pytest.mark.parametrize("tokenizer", ROWS)
@@ -113,6 +113,28 @@ def test_twins_leave_their_row_as_it_is() -> None:
     act(batch, scores, [0, 1], [row, row.twin()], proposed)
     assert not row.trouble and row.written == ids
     assert int(scores[1].argmax()) == compiler("qwen3").end_id and torch.isfinite(scores[1]).sum() == 1
+
+
+def test_what_a_server_makes_of_the_scores_is_gone_at_the_next_step() -> None:
+    """Batches of two LPs that write into the same memory in turn, with the ids that a server draws from it."""
+    smiles, blank = ["CCO", "CC=O"], Blank(compiler("qwen3").end_id)
+    lps = {lp: [row_of("qwen3", lp, text) for text in smiles] for lp in ("exact", "group-v4.3")}
+    batches = {
+        lp: ServedBatch(rows[0].compiled.constraint, compiler("qwen3").end_id, CPU, blank) for lp, rows in lps.items()
+    }
+    given = {lp: logits_processor(lp, smiles, "qwen3", ROWS["qwen3"]) for lp in lps}
+    ids = {lp: [[0], [0]] for lp in lps}
+    for step in range(60):
+        lp = ("exact", "group-v4.3")[step % 2]
+        scores = noise("qwen3", step, 2)
+        wanted = given[lp](torch.tensor(ids[lp]), scores.clone())
+        for row, of_row in zip(lps[lp], ids[lp], strict=True):
+            row.follow(len(of_row) - 1, of_list(of_row[1:]), compiler("qwen3").end_id)
+        found = batches[lp].apply(scores, [0, 1], lps[lp])
+        assert torch.equal(found, wanted), step
+        found.div_(0.7).masked_fill_(found < found.topk(3).values[:, -1:], -torch.inf)
+        for of_row, chosen in zip(ids[lp], found.argmax(dim=1).tolist(), strict=True):
+            of_row.append(chosen)
 
 
 def test_others_rows_are_left_alone() -> None:
