@@ -34,7 +34,7 @@ ROOMS: dict[str, tuple[int, tuple[str, ...]]] = {
     "engine/profile/, engine/logits/": (3_200, ("engine/profile/*", "engine/logits/*")),
     "engine/store/": (4_070, ("engine/store/*", "engine/user_files.py", "engine/file_forms.py")),
     "engine/decode/": (4_560, ("engine/decode/*",)),
-    "engine/lp/, engine/models/": (5_800, ("engine/lp/*", "engine/lp_records.py", "engine/models/*")),
+    "engine/lp/, engine/models/": (5_880, ("engine/lp/*", "engine/lp_records.py", "engine/models/*")),
     "engine/text/": (2_800, ("engine/text/*",)),
     "engine/chem/": (3_950, ("engine/chem/*",)),
     "engine/figures/, sandbox.py, errors.py, records.py, paths.py": (
