@@ -1,8 +1,8 @@
 """Single operations by name, all streams together: those that came, went, grew and shrank, and what each costs.
 
 Bars to the right are what the test has more of, to the left what it has less of. *Change* is of calls; time may go the
-other way. Click a bar to pin its operation: it stays first, whatever is searched for, and its full name, streams,
-shortest and longest call are shown. Counts are of whole traces.
+other way. An operation that is *pinned*, by a click on its bar or from the list, stays first, whatever is searched for,
+and its full name, streams, shortest and longest call are shown. Counts are of whole traces.
 """
 
 from __future__ import annotations
@@ -39,13 +39,29 @@ def families(store: Store, entries: Sequence[Entry]) -> list[str]:
     return [str(family) for family in table["family"].to_pylist()]
 
 
+def operations(store: Store, entries: Sequence[Entry]) -> dict[str, str]:
+    """Those of these traces, the longest first, as choices of which none may be chosen."""
+    found = store.table(BY_TIME, of=[entry.id for entry in entries]).to_pylist()
+    return {"": "none"} | {key_of(row["name"]): shortened(row["short_name"], MOST_NAME) for row in found}
+
+
+def key_of(name: str) -> str:
+    """A name may be too long for an address."""
+    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+MOST_NAME = 80
+BY_TIME = """
+SELECT name, min(coalesce(short_name, name)) AS short_name FROM trace_ops WHERE side IN ('device', 'host')
+GROUP BY name ORDER BY sum(coalesce(self_us, total_us)) DESC, name
+"""
 OPTIONS = (
     Option("change", None, "Change of calls", {name: WORDS.get(name, name) for name in CHANGES}, is_many=True),
     Option("family", None, "Family", families, is_many=True),
     Option("kernel", "", "Search", help="Words in the operation's full name"),
     Option("by", None, "Largest by", ["time", "calls"]),
     Option("small", False, "Small bars", help="Each bar under 5 % of all bars, in place of one with their sum"),
-    Option("operation", None, "Operation", is_picked=True),
+    Option("operation", "", "Pinned", operations, is_open=True),
 )
 COLUMNS = {
     "short_name": Column("operation", is_pinned=True),
@@ -68,7 +84,6 @@ CHARTS = (
           hover=("name", "family", "calls", "calls_control", "calls_test"), picks="option:operation:key"),
 )  # fmt: skip
 TABLES = ("streams", "table")
-MOST_NAME = 80
 SHOWN_ALONE = ["short_name", "family", "total_us_control", "share", "calls_control", "mean_us_control", "name"]
 SHOWN = ["short_name", "difference_us", "change", "total_us_control", "total_us_test", "total_us_speed",
          "calls_control", "calls_test", "calls_ratio", "mean_us_control", "mean_us_test", "family", "name"]  # fmt: skip
@@ -129,11 +144,6 @@ def pair_of(operation: Row) -> Row:
     else:
         change = "grown" if second.calls > first.calls else "shrunk"
     return {**operation, "change": change, **pair_row(first, second, {})}
-
-
-def key_of(name: str) -> str:
-    """A name may be too long for an address."""
-    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 def is_in(row: Row, options: Options) -> bool:

@@ -14,7 +14,7 @@ from pages._profiles.traces import default_choice
 from tests.engine.inspection.made import demo_run
 from tests.engine.store.stored_runs import store_at
 from tests.pages import apps
-from tests.pages.apps import is_harmless, shown, table, words
+from tests.pages.apps import is_harmless, query, shown, table, words
 from tests.pages.profile_traces import both, captured, hostile, on_gpu, operators
 from tools.reported import publish_traces
 
@@ -84,6 +84,19 @@ def test_a_damaged_trace_is_named_once(store: Store) -> None:
     Path(control.path("trace_ops")).unlink()
     (error,) = opened(view="Families", control=control.id, test=test.id).error
     assert control.id in error.value.replace("\\", "")
+
+
+def test_an_operation_is_pinned_from_the_list(demo_store: None) -> None:
+    """A click on its bar alone pinned it: not by keyboard, and none that is part of *and 56 more*."""
+    app = opened(view="Kernels")
+    tables = len(app.dataframe)
+    app.selectbox(key="operation").select_index(20).run()
+    key = query(app, "operation")
+    assert key and shown(app)["operation"] == key
+    assert len(app.dataframe) == tables + 1  # its streams
+    name = app.selectbox(key="operation").options[20]
+    assert table(app, "short_name")["short_name"].iloc[0].startswith(name.removesuffix("…"))
+    assert shown(opened(view="Kernels", operation=key))["operation"] == key
 
 
 def test_filters(demo_store: None) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from engine.profile.ingest import add_trace
 from engine.profile.traces import Totals, cautions, split_us, traces_of
-from engine.questions import ask
+from engine.questions import ask, choices_of, question_of
 from engine.store.entries import Entry
 from engine.store.store import Store
 from tests.engine.profile.made_traces import added, event, kernels, mark, write_trace
@@ -241,6 +241,9 @@ def test_operations_that_came_went_grew_and_shrank(store: Store, tmp_path: Path)
     assert [row["name"] for row in pinned] == ["same", "added"]  # whatever is searched for
     calls = rows(store, "kernels", *pair, table="most_calls", by="calls")
     assert {row["name"]: row["calls"] for row in calls} == {"gone": -1, "added": 1, "fewer": -1, "more": 1}
+    choices = choices_of(question_of("profiles_kernels").OPTIONS[-1], store, pair)
+    assert [*choices.values()] == ["none", "same", "fewer", "more", "added", "gone"]  # the longest first
+    assert choices[largest["key"]] == "same"
     streams = rows(store, "kernels", *pair, table="streams", operation=largest["key"])
     assert [(row["stream"], row["us"]) for row in streams] == [("7", 4), ("20", 4), ("7", 5), ("20", 5)]
     assert [row["delay_us"] for row in streams[:2]] == [20, 20]
