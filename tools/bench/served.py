@@ -3,7 +3,8 @@
 First the time of a step at batch 32: of the plugin's rows, and of the masks of xgrammar, which vLLM uses, for the same
 molecules' regexes. Then tokens a second of all ways to the same molecules' answers, one after the other in each round:
 vLLM (from .venv-vllm, ``make vllm``) without an LP, with its own regex, with our plugin; our own decoding; plain
-``generate``. Answers without an LP have the lengths that ``exact`` gives them. Without options: all that is measured.
+``generate``; llama.cpp with a grammar, where ``make parity`` has built it. Answers without an LP have the lengths that
+``exact`` gives them. Without options: all that docs/benchmarks.md has.
 
     --model ALIAS      demo-qwen, demo-llama, demo-bins; may be repeated
     --shape NAME       random weights in this shape (such as qwen3-0.6b), asked for the smallest held-out molecules
@@ -34,6 +35,7 @@ import torch
 from engine.chem.smiles import parse_written
 from engine.decode.generation import Generation
 from engine.decode.plan import Plan, Sampling
+from engine.errors import AssetError
 from engine.lp.constraint import LpParameters, build_constraint
 from engine.lp.grammar import GrammarConstraint
 from engine.lp.served import ServedLp
@@ -43,6 +45,7 @@ from engine.models.registry import entry_of_folder, load_registry
 from engine.paths import ROOT
 from engine.records import Molecule
 from tools.bench._measure import figure, machine, note, show
+from tools.bench._served_llama import LlamaServed
 from tools.bench._sized import saved_model
 from tools.bench.sizes import SHAPES
 from tools.vllm_server import VLLM_PYTHON, environment
@@ -51,7 +54,7 @@ BATCH, FEW, STEPS, LIMIT = 32, 8, 150, 900
 SEED = 7
 FREE, FILTERED = Sampling(1.0), Sampling(0.7, 20, 0.8)
 VLLM_ARMS = ("none", "regex", "exact", "shaped")
-ARMS = (*(f"vLLM {arm}" for arm in VLLM_ARMS), "ours none", "ours exact", "generate")
+ARMS = (*(f"vLLM {arm}" for arm in VLLM_ARMS), "ours none", "ours exact", "generate", "llama.cpp grammar")
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,8 +207,9 @@ def measured(cases: Sequence[Case], rounds: int) -> Iterator[tuple[Case, dict[st
             aside = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="driftscope-served-")))
             loaded = _loaded(of_model[0], aside)
             vllm = stack.enter_context(_Vllm(loaded, dtype)) if VLLM_PYTHON.exists() else None
+            llama = _llama(loaded, aside, dtype, stack)
             for case in of_model:
-                yield case, paces_of(case, loaded, vllm, rounds)
+                yield case, paces_of(case, loaded, vllm, llama, rounds)
 
 
 def _loaded(case: Case, aside: Path) -> LoadedModel:
@@ -216,7 +220,17 @@ def _loaded(case: Case, aside: Path) -> LoadedModel:
     return load_model(entry_of_folder(aside / shape.name, "qwen3"), "cpu", case.dtype)
 
 
-def paces_of(case: Case, loaded: LoadedModel, vllm: _Vllm | None, rounds: int) -> dict[str, float]:
+def _llama(loaded: LoadedModel, aside: Path, dtype: str, stack: ExitStack) -> LlamaServed | None:
+    try:
+        return stack.enter_context(LlamaServed(loaded, aside, dtype, torch.get_num_threads()))
+    except AssetError as error:
+        note(f"llama.cpp is left out: {error}")
+        return None
+
+
+def paces_of(
+    case: Case, loaded: LoadedModel, vllm: _Vllm | None, llama: LlamaServed | None, rounds: int
+) -> dict[str, float]:
     molecules = molecules_of(case.batch, smallest=case.is_shape)
     limits = [sample.tokens for sample in _generation(case, loaded, molecules, "exact", "fast").run()]
     works: dict[str, Callable[[], tuple[int, float]]] = {}
@@ -229,6 +243,8 @@ def paces_of(case: Case, loaded: LoadedModel, vllm: _Vllm | None, rounds: int) -
         ("generate", "none", "hf"),
     ):
         works[name] = lambda lp=lp, backend=backend: _ours(case, loaded, molecules, lp, backend)  # type: ignore[misc]
+    if llama is not None:
+        works["llama.cpp grammar"] = lambda: llama.run(molecules, LIMIT, case.sampling)
     paces: dict[str, list[float]] = {name: [] for name in works}
     for round_ in range(rounds + 1):  # the first one warms
         for name, work in works.items():
