@@ -134,12 +134,15 @@ class Task:
             )
 
     def _log(self) -> tuple[str, ...]:
+        """Inputs by their names: where their copies were says nothing to who gave them."""
         try:
             with (self.folder / "stderr").open("rb") as file:
                 file.seek(max(0, file.seek(0, os.SEEK_END) - MOST_LOG_BYTES))
                 text = file.read().decode("utf-8", "replace")
         except OSError:
             return ()
+        for path in self.inputs:
+            text = text.replace(str(path), path.name)
         return tuple(filter(None, map(one_line, text.splitlines()[-MOST_LINES:])))
 
 

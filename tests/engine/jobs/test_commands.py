@@ -155,6 +155,9 @@ def test_what_fails_says_what_a_terminal_would(board: TaskQueue, files: Files) -
     refused = board.submit("refused", ["import", "--"], [("a.json", b"no report")])
     assert [path.exists() for path in refused.inputs] == [True]
     assert ended(board, refused).state == "failed"
+    picture = board.submit("picture", ["trace", "add"], [("picture.json", b"\x89PNG")])
+    error = ended(board, picture).error
+    assert error.startswith("'picture.json', line 1: this is no trace"), "not the place of its copy"
     assert [path.exists() for path in refused.inputs] == [False], "the page says that an upload is deleted afterwards"
 
 
