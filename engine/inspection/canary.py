@@ -192,9 +192,8 @@ class Canary:
         """Of an answer that other tokens would have made right."""
         if self._allows_text(answer, written):
             return _finding("spelled", answer, count)
-        before = "" if written.startswith(OPEN_TAG) else OPEN_TAG
-        behind = "" if written.endswith(CLOSE_TAG) else CLOSE_TAG
-        if self._allows_text(answer, f"{before}{written}{behind}"):
+        has_tag = written.startswith(OPEN_TAG) or written.endswith(CLOSE_TAG)
+        if not has_tag and self._allows_text(answer, f"{OPEN_TAG}{written}{CLOSE_TAG}"):
             return _finding("untagged", answer, count)
         for name, text in self._by_others(answer.ids):
             if text.startswith(OPEN_TAG) and self._allows_text(answer, text):
@@ -210,9 +209,11 @@ class Canary:
     def _of_state(self, answer: Answer, count: int, lost: Follower, others: Sequence[Answer]) -> Finding:
         """Of an answer whose tokens are another row's, another step's, or nobody's."""
         ids = answer.ids
-        other = next((each for each in others[:MOST_OTHERS] if self._goes_on_as(each, answer, count)), None)
         own = self._part_of(answer.program, ids, count)
-        if other is not None and own is None:
+        of_others = [(self._begins_in(each, answer, count), each) for each in others[:MOST_OTHERS]]
+        begun = [(at, each) for at, each in of_others if at is not None]
+        at, other = min(begun, default=(len(ids), answer), key=lambda pair: pair[0])
+        if at < (len(ids) if own is None else own[0]):  # ends of answers are alike
             return _finding("swapped", answer, count, other=f"sample {other.sample_id}, {other.molecule.smiles}")
         if own is not None:
             return self._of_place(answer, count, lost, *own)
@@ -224,12 +225,14 @@ class Canary:
         is_alike = len(ids) - count >= LEAST_TAIL and live.issuperset(ids[count:])
         return _finding("mixed" if is_alike else "free", answer, count)
 
-    def _goes_on_as(self, other: Answer, answer: Answer, count: int) -> bool:
-        """Whether it is the other's from its start, or from somewhere behind its first wrong token."""
+    def _begins_in(self, other: Answer, answer: Answer, count: int) -> int | None:
+        """The token from which on it is the other's: its first, or one behind the first wrong one."""
         if other.molecule.smiles == answer.molecule.smiles:
-            return False
-        whole = Follower(self.rows, other.program).follow(answer.ids) == len(answer.ids)
-        return whole or self._part_of(other.program, answer.ids, count) is not None
+            return None
+        if Follower(self.rows, other.program).follow(answer.ids) == len(answer.ids):
+            return 0
+        part = self._part_of(other.program, answer.ids, count)
+        return None if part is None else part[0]
 
     def _part_of(self, program: Program, ids: Sequence[int], count: int) -> tuple[int, int] | None:
         """The first token, and its cell, from which on a program allows all that follows, to the end."""
@@ -249,10 +252,11 @@ class Canary:
         following = next((number for number in starts if number >= lost.cell), len(program))
         if cell == 0:
             return _finding("late", answer, count, start=str(at))
-        if cell == following or (_is_inside(program, lost.cell, cell) and at > count):
-            return _finding("slipped" if answer.unseen is None else "unmasked", answer, count)
-        if count == 0:
+        if count == 0 and at != cell:  # else one wrong token
             return _finding("early", answer, 0)
+        is_next = lost.cell <= cell <= max(following, lost.cell + at - count)
+        if is_next or (_is_inside(program, lost.cell, cell) and at > count):
+            return _finding("slipped" if answer.unseen is None else "unmasked", answer, count)
         return _finding("stale" if cell < lost.cell else "ahead", answer, count)
 
 

@@ -120,9 +120,8 @@ class Follower:
         return count
 
     def starts(self, id_: int) -> list[int]:
-        """The cells that begin a forced part with this token."""
-        forced = self._forced
-        return [cell for cell, first in enumerate(forced) if first == id_ and (not cell or forced[cell - 1] == NO_ID)]
+        """The cells that force this token."""
+        return [cell for cell, forced in enumerate(self._forced) if forced == id_]
 
     def enter(self, cell: int) -> None:
         """As if everything before this forced cell had come."""

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 import torch
+from tokenizers import Tokenizer
 from torch import Tensor
-from transformers import LogitsProcessor, SuppressTokensLogitsProcessor, TopKLogitsWarper
+from transformers import LogitsProcessor, PreTrainedTokenizerFast, SuppressTokensLogitsProcessor, TopKLogitsWarper
 
 from engine.chem.enriched import described, prompt_of
 from engine.chem.smiles import parse_written
@@ -222,7 +223,10 @@ def test_text_and_ids_that_differ_are_named() -> None:
     ids = right()[0]
     text = TOKENIZER.decode(ids[:-1])
     assert of_text(text, ids) is None
-    tagless = text.removeprefix("[CONFORMER]").removesuffix("[/CONFORMER]")
+    special = PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_str(TOKENIZER.backend.to_str()))
+    special.add_special_tokens({"additional_special_tokens": ["[CONFORMER]", "[/CONFORMER]"]})
+    tagless = special.decode(ids, skip_special_tokens=True)
+    assert tagless == text.removeprefix("[CONFORMER]").removesuffix("[/CONFORMER]")
     for stored, kind, token in (
         (tagless, "tags eaten", 0),
         (load_tokenizer("llama3").decode(ids[1:-2]), "other tokenizer", None),
