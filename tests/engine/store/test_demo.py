@@ -94,7 +94,8 @@ def test_its_verdicts_are_of_todays_rules(number: int, measured: list[Entry], tm
     """When this fails, `judge RUN`, `verify --recount` and `lost RUN --again` are due, each with --store data/demo."""
     entry = measured[number]
     judged = judge_run(Store(Files(tmp_path), (Files(DEMO),)), entry.id, workers=1)
-    assert SAMPLES.rows(judged.rows) == entry.read("samples", SAMPLES.names)
+    names = [name for name in SAMPLES.names if name != "canonical"]  # these runs are of before it was stored
+    assert SAMPLES.rows(judged.rows).select(names) == entry.read("samples", names)
     assert {name: entry.row.get(name) for name in judged.columns} == judged.columns
 
 
