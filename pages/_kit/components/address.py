@@ -46,7 +46,7 @@ def is_restored() -> bool:
 def _replace(parameters: Mapping[str, list[str]], stamp: str) -> None:
     """A fragment, so that the browser's answer redraws nothing."""
     data = {"stamp": stamp, "parameters": parameters} if parameters else None
-    _mount(key="address-default", data=data, on_replaced_change=lambda: st.query_params.update(parameters))
+    _mount(key="address-default", data=data, on_replaced_change=lambda: st.query_params.update(parameters), height=1)
 
 
 _mount = st.components.v2.component("driftscope_address", html="<span></span>", js=source("address.js"))
