@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from engine.errors import SqlError
 
-VERSION = 10
+VERSION = 11
 """Of what is written here. Readers take this one and all older ones; ``engine.store.views`` fills what those lack, and
 leaves out what they had besides."""
 
