@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from engine.chem.smiles import parse_smiles
+from engine.decode.generation import PROBED
 from engine.lp.canonical import random_ids
 from engine.models.server import ADDRESS
 from engine.records import NumberFormat
@@ -70,10 +71,11 @@ def test_a_lane_that_a_server_writes_streams_and_is_scored_here(live: Live, monk
         assert ended(lane.job) == "done", lane.job.error
     app.run()
     assert not app.exception and lane.title == "1 · exact · server"
-    assert [body["stream"] for _, body, _ in fake.bodies] == [True]
+    assert [body["stream"] for _, body, _ in fake.bodies] == [True, True]
+    assert fake.bodies[1][1]["vllm_xargs"]["driftscope_smiles"] == PROBED[0]  # whether the LP acts there, once a server
     text = words(app)
     assert "server · **" in text and "passes" not in text
     entry = open_store().entry(lane.run_id)
-    assert (entry.row["backend"], entry.row["device"], entry.row["clean"]) == ("server", "server", 1)
+    assert [entry.row[name] for name in ("backend", "device", "clean", "constrained")] == ["server", "server", 1, "yes"]
     raw = entry.read(STEPS.name)["p_raw"].to_pylist()
     assert len(raw) == entry.row["tokens"] and all(0 < p <= 1 for p in raw)
