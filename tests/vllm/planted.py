@@ -82,7 +82,7 @@ class PlantedLp(DriftscopeLp):
     def apply(self, logits: Tensor, ctx: Any = None) -> Tensor:
         """Of a row with the fault ``buffer`` a copy is masked."""
         raw = logits.clone()
-        super().apply(logits, ctx)
+        logits = super().apply(logits, ctx).clone()
         for place, (row, _) in self._answers.items():
             if isinstance(row, Row) and row.planted == "buffer":
                 logits[place] = raw[place]
