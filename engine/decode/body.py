@@ -354,11 +354,11 @@ class LiveHead:
         column_of[columns] = np.arange(len(columns))
         self.column_of = torch.from_numpy(column_of).to(head.device)  # [V + 1]; the last is of NO_ID
         self.illegal = [row.nonzero().squeeze(1) for row in self.bias] if self.whole is not None else []  # [Q] columns
-        self.times_asked = 0
+        self.asked = torch.zeros(1, dtype=torch.int64, device=head.device)  # whoever looks sets it back to 0
 
     def __call__(self, hidden: Tensor, state: State, here: Tensor) -> Tensor:
         """Logits [B, C] in float32, minus infinity where a token is not legal."""
-        self.times_asked += 1
+        self.asked.add_(1)  # on the device: a captured graph counts too
         if self.is_open:
             return self._logits(hidden)
         if self.whole is not None:

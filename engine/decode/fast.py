@@ -39,9 +39,9 @@ FEW_ROWS, ALIGNED = 64, 16
 """How many rows are few; and slots of which attention on a GPU takes a multiple as they are."""
 SLOTS = 128
 """Cache slots that are seen grow in steps of so many: one graph for each."""
-COUNT, REASON, FORCED, CELL, NODE, TOKENS = range(6)
-"""Columns of a report: how many tokens were written, why the row stopped, what was forced first, the cell and the node
-that all led to, and the tokens."""
+COUNT, REASON, FORCED, SEEN, CELL, NODE, TOKENS = range(7)
+"""Columns of a report: how many tokens were written, why the row stopped, what was forced first, whether the LP was
+asked, the cell and the node that all led to, and the tokens."""
 GOES_ON, EMPTY, DESYNC, BROKEN = 0, 1, 2, 3
 
 
@@ -170,6 +170,7 @@ class StaticLoop(Loop):
     def _take_step(self, seen: int, batch: RowBatch) -> None:
         hidden, is_ready = self._read_width(seen, batch)
         tables, state = batch.tables, batch.state
+        self.head.asked.zero_()
         logits = self.head(hidden, state, tables.here(state))
         token = self.head.ids[sample(logits, self.options.sampling, batch.numbers())]
         forced = tables.forced_id(state)
@@ -202,6 +203,7 @@ class StaticLoop(Loop):
     ) -> None:
         """Into the part of the report that has its turn."""
         columns = [torch.where(is_ready, count, 0), torch.where(is_ready, reason, GOES_ON), forced]
+        columns.append(self.head.asked.expand_as(forced))
         self.report.index_copy_(
             0, self.turn, torch.cat([torch.stack([*columns, after.cell, after.node], dim=1), tokens], dim=1)[None]
         )
@@ -224,11 +226,12 @@ class StaticLoop(Loop):
         for report in steps:
             if any(reason == BROKEN for _, reason, *_ in report):
                 raise broken_logits(self.body.name)
-            for row, (count, reason, forced, cell, node, *tokens) in enumerate(report):
+            for row, (count, reason, forced, is_seen, cell, node, *tokens) in enumerate(report):
                 if batch.work[row] is None or not count or row in went_back:
                     continue
                 self.most_read[row] += count
-                if self._take(row, batch, tokens[:count], (cell, node), forced != NO_ID, reason == EMPTY):
+                at, is_forced, is_empty = (cell, node), forced != NO_ID, reason == EMPTY
+                if self._take(row, batch, tokens[:count], at, is_forced, is_empty, is_seen=bool(is_seen)):
                     went_back.add(row)
         for row, work in enumerate(batch.work):
             if work is None:

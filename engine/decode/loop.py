@@ -211,7 +211,7 @@ class Loop:
     def _choose(self, hidden: Tensor, batch: RowBatch) -> None:
         """Draw a token a row, append what is forced behind it, hand all of it out."""
         tables, state = batch.tables, batch.state
-        asked_before = self.head.times_asked
+        self.head.asked.zero_()
         with self.clock("forward_s"):
             logits = self.head(hidden, state, tables.here(state))  # [B, C]
         with self.clock("sampling_s"):
@@ -234,20 +234,21 @@ class Loop:
             else:
                 batch.pending, batch.count, batch.state = tables.advance(state, token, self.run)
             batch.pos = batch.pos + batch.count
+        asked = self.head.asked.expand_as(forced)
         head = torch.stack(
-            [is_broken(peak), peak.isneginf(), batch.count, batch.state.cell, batch.state.node, forced], dim=1
+            [is_broken(peak), peak.isneginf(), asked, batch.count, batch.state.cell, batch.state.node, forced], dim=1
         )
         rows = torch.cat([head, batch.pending], dim=1).tolist()  # the step's one copy to the host
         if any(row[0] for row in rows):
             raise broken_logits(self.body.name)
-        for row, (_, has_no_token, count, cell, node, forced_id, *tokens) in enumerate(rows):
+        for row, (_, has_no_token, is_seen, count, cell, node, forced_id, *tokens) in enumerate(rows):
             batch.waiting[row] = count
             if row in dead and self._leave_dead_end(row, batch):
                 continue
             is_forced = forced_id != NO_ID
             is_empty = cell == LOST and not is_forced and bool(has_no_token)
-            at, is_seen = (cell, node), self.head.times_asked > asked_before
-            self._take(row, batch, tokens[:count], at, is_forced, is_empty, diagnoses[row], is_seen=is_seen)
+            at = cell, node
+            self._take(row, batch, tokens[:count], at, is_forced, is_empty, diagnoses[row], is_seen=bool(is_seen))
 
     def _drawn(self, logits: Tensor, batch: RowBatch) -> tuple[Tensor, list[int]]:
         """A column a row, and the rows at a dead end."""
@@ -280,7 +281,7 @@ class Loop:
         is_empty: bool,
         diagnosis: Diagnosis | None = None,
         *,
-        is_seen: bool = True,
+        is_seen: bool,
     ) -> bool:
         """Hand out a row's tokens, the first of them forced or not, which led to this cell and node; whether its guard
         then sent it back. A lost row stops: no token was legal, or the one that came was not."""

@@ -25,10 +25,10 @@ from engine.text.tokenizers import TextTokenizer, load_tokenizer
 
 FindingKind = Literal[
     "ignored", "unseen", "swapped", "stale", "ahead", "late", "early", "unmasked", "free", "mixed", "slipped",
-    "ended", "tags eaten", "other tokenizer", "other text", "untagged", "spelled", "cut",
+    "ended", "tags eaten", "other tokenizer", "other text", "untagged", "spelled", "unnamed", "stuck", "cut",
 ]  # fmt: skip
 KINDS: tuple[FindingKind, ...] = get_args(FindingKind)
-"""The worst first; the last one is no fault of an LP."""
+"""The worst first; the last two are no fault of an LP."""
 CAUSES: dict[FindingKind, str] = {
     "ignored": "the server did not hold to the LP of a request, which it answered all the same",
     "unseen": "the LP was not asked at this step: it was dropped",
@@ -46,17 +46,23 @@ CAUSES: dict[FindingKind, str] = {
     "slipped": "it is out of step inside one block, then in step again: the state of another beam, a stale one, or a "
     "mask that did not act once",
     "ended": "the answer ended where the LP allows no end: a row without a legal token (such as top-k before the mask "
-    "leaves) fell back",
+    "leaves) fell back, or a server stopped it",
     "tags eaten": "the text lacks special tokens that the ids have: skip_special_tokens",
     "other tokenizer": "the ids are those of the tokenizer {other}, not of {own}",
     "other text": "the text is not that of the ids",
     "untagged": "the tags are missing: special tokens were filtered from the grammar",
     "spelled": "the text is right, but spelled in other tokens than the tokenizer's: special tokens were filtered from "
     "the grammar, or it is a grammar of bytes",
+    "unnamed": "the LP does not allow this token; the cause was not looked for, as several samples before had faults",
+    "stuck": "no token was left to choose: a dead end, or a request that the server refused",
     "cut": "the limit of tokens cut the answer{inside}",
 }
+NO_FAULT: tuple[FindingKind, ...] = ("stuck", "cut")
 WINDOW, LEAST_TAIL = 48, 8
 """Tokens behind the first wrong one, among which a rest that the LP allows may begin; the least length of that."""
+STOPPED = ("time", "cancelled")
+CUT_OFF = ("length", *STOPPED)
+"""Reasons for which an answer may end anywhere."""
 MOST_NAMED, MOST_OTHERS = 8, 64
 """Of a group: samples of which the cause is looked for, and answers that a swapped one is compared with."""
 
@@ -83,7 +89,7 @@ class Finding:
 
     @property
     def is_fault(self) -> bool:
-        return self.kind != "cut"
+        return self.kind not in NO_FAULT
 
     @property
     def rank(self) -> int:
@@ -99,14 +105,16 @@ class Finding:
 class Tally:
     """Of all answers that were looked at."""
 
-    followed: int = 0
-    seen: int = 0  # those at each step of which the LP is known to have been asked
+    followed: int = 0  # those with tokens
+    seen: int = 0  # those of them at each step of which the LP is known to have been asked
     faulty: int = 0
     worst: Finding | None = None
 
-    def add(self, finding: Finding | None, *, is_seen: bool) -> None:
-        self.followed += 1
-        self.seen += is_seen
+    def add(self, finding: Finding | None, answer: Answer) -> None:
+        has_tokens = len(answer.ids) > 0
+        is_stuck = finding is not None and finding.kind == "stuck"
+        self.followed += has_tokens
+        self.seen += has_tokens and not is_stuck and answer.unseen is not None and not answer.unseen
         if finding is None:
             return
         self.faulty += finding.is_fault
@@ -131,7 +139,7 @@ class Canary:
         findings = []
         for answer in answers:
             finding = self.look(answer, answers)
-            self.tally.add(finding, is_seen=answer.unseen is not None and not answer.unseen)
+            self.tally.add(finding, answer)
             findings += [] if finding is None else [finding]
         return findings
 
@@ -144,14 +152,16 @@ class Canary:
         if answer.unseen:
             return _finding("unseen", answer, answer.unseen[0])
         if isinstance(self.constraint, GrammarConstraint):
-            is_right = self.constraint.holds(answer.molecule, written, is_whole=answer.stop_reason == "end")
-            return None if is_right else _finding("free", answer, None)
+            if not self.constraint.holds(answer.molecule, written, is_whole=False):
+                return _finding("free", answer, None)
+            is_whole = self.constraint.holds(answer.molecule, written, is_whole=True)
+            return None if is_whole or answer.stop_reason in CUT_OFF else self._too_early(answer)
         follower = Follower(self.rows, answer.program)
         count = follower.follow(ids)
         if count == len(ids):
             return self._of_end(answer, follower)
         if self.tally.faulty >= MOST_NAMED:
-            return _finding("free", answer, count)
+            return _finding("unnamed", answer, count)
         return self._of_spelling(answer, written, count) or self._of_state(answer, count, follower, others)
 
     # --- what is wrong ---
@@ -183,10 +193,16 @@ class Canary:
         end = self.tokenizer.end_id
         ids = answer.ids
         is_whole = bool(ids) and ids[-1] == end
-        if is_whole or answer.stop_reason in ("time", "cancelled") or end is None or follower.allows(end):
+        if is_whole or answer.stop_reason in STOPPED or end is None or follower.allows(end):
             return None
+        if answer.stop_reason not in ("length", None):
+            return self._too_early(answer)
         inside = " inside a block" if answer.program.block[follower.cell] >= 0 else ""
         return _finding("cut", answer, len(ids), inside=inside)
+
+    def _too_early(self, answer: Answer) -> Finding:
+        """Of one that is right as far as it goes, and that nobody cut off."""
+        return _finding("stuck" if answer.stop_reason == "empty_mask" else "ended", answer, len(answer.ids))
 
     def _of_spelling(self, answer: Answer, written: str, count: int) -> Finding | None:
         """Of an answer that other tokens would have made right."""

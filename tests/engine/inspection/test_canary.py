@@ -21,7 +21,7 @@ from engine.chem.smiles import parse_written
 from engine.decode.body import LiveHead
 from engine.decode.hf import _Masks
 from engine.decode.steps import Stop
-from engine.inspection.canary import CAUSES, Answer, Canary, Finding, FindingKind
+from engine.inspection.canary import CAUSES, MOST_NAMED, Answer, Canary, Finding, FindingKind
 from engine.lp.constraint import Constraint, build_constraint
 from engine.lp.driver import LOST, State
 from engine.lp.processor import ProgramProcessor
@@ -264,19 +264,64 @@ def test_tallies_count_faults_and_keep_the_worst() -> None:
     assert tally.worst is not None and tally.worst.words.startswith("sample 2, token 1: the answer goes on as that of")
 
 
-@pytest.mark.parametrize("kind", ["fast", "hf"])
+def answered(ids: Sequence[int], stop_reason: str | None, lp: str = "exact", sample_id: int = 0) -> Answer:
+    """Of the first molecule; nobody says at which steps its LP was asked where there are no ids."""
+    program = constraint(lp).compile(MOLECULES[0])
+    return Answer(sample_id, MOLECULES[0], program, ids, None, stop_reason, () if ids else None)
+
+
+@pytest.mark.parametrize(
+    ("stop_reason", "cut", "kind", "counts"),
+    [
+        ("length", 9, "cut", (1, 1, 0)),
+        (None, 9, "cut", (1, 1, 0)),
+        ("time", 9, None, (1, 1, 0)),
+        ("desync", 9, "ended", (1, 1, 1)),  # a server leaves the end token out, and stops where there is no end
+        ("empty_mask", 9, "stuck", (1, 0, 0)),
+        ("empty_mask", 0, "stuck", (0, 0, 0)),  # a request that was refused
+        ("cancelled", 0, None, (0, 0, 0)),
+    ],
+)
+@pytest.mark.parametrize("lp", ["exact", "grammar"])
+def test_why_an_answer_ended_too_early_is_told_by_its_stop_reason(
+    stop_reason: str | None, cut: int, kind: FindingKind | None, counts: tuple[int, int, int], lp: str
+) -> None:
+    if lp == "grammar":  # a limit may cut it anywhere; of what did not say why it ended, all has to be there
+        kind = {"length": None, None: "ended"}.get(stop_reason, kind)
+        counts = (*counts[:2], int(kind == "ended"))
+    canary = Canary(constraint(lp), TOKENIZER)
+    found = canary.look_at_all([answered(right()[0][:cut], stop_reason, lp)])
+    assert [each.kind for each in found] == ([] if kind is None else [kind])
+    tally = canary.tally
+    assert (tally.followed, tally.seen, tally.faulty) == counts
+    if kind == "ended":
+        assert found[0].token == cut
+
+
+def test_the_worst_finding_is_one_of_those_whose_cause_was_looked_for() -> None:
+    canary = Canary(constraint(), TOKENIZER)
+    ids = right()[0]
+    late = [*ids[:9], *ids]  # it begins anew
+    canary.look_at_all([answered(late, "length", sample_id=at) for at in range(MOST_NAMED + 3)])
+    kinds = [canary.look(answered(late, "length")), Canary(constraint(), TOKENIZER).look(answered(late, "length"))]
+    assert [found and found.kind for found in kinds] == ["unnamed", "late"]
+    assert canary.tally.faulty == MOST_NAMED + 3
+    assert canary.tally.worst is not None and canary.tally.worst.kind == "late"
+
+
+@pytest.mark.parametrize("kind", ["fast", "static", "hf"])
 def test_our_own_loops_tell_each_step_at_which_the_lp_was_not_asked(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     backend = ref.backend_of(kind, ref.tiny_model(), ref.LETTERS_ONLY)
     requests = ref.tiny_requests(3, ref.LETTERS_ONLY, 24)
     stops = [event for event in ref.events_of(backend, requests) if isinstance(event, Stop)]
     assert [stop.unseen for stop in stops] == [()] * 3
     calls = iter(range(1_000))
-    where, asked = (LiveHead, LiveHead.__call__) if kind == "fast" else (_Masks, _Masks.__call__)
+    where, asked = (_Masks, _Masks.__call__) if kind == "hf" else (LiveHead, LiveHead.__call__)
 
     def dropped(self: Any, *given: Any) -> Tensor:
         if next(calls) < 2:
             return asked(self, *given)
-        return self._logits(given[0]) if kind == "fast" else given[1]
+        return given[1] if kind == "hf" else self._logits(given[0])
 
     monkeypatch.setattr(where, "__call__", dropped)
     stops = [event for event in ref.events_of(backend, requests) if isinstance(event, Stop)]
