@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from engine.decode.log_recorder import LogFile
     from engine.decode.plan import Plan as DecodePlan
     from engine.decode.steps import StepObserver
+    from engine.inspection.constrained import Verdict
     from engine.jobs.cluster import TaskRun
     from engine.jobs.plan import ModelChoice, RunPlan
     from engine.jobs.run import Run
@@ -251,7 +252,6 @@ def generate(
     molecules, skipped = read_molecules(io, smiles or [], file)
     # Imported here: torch takes seconds.
     from engine.decode.generation import Generation, backend_for, document, names_of
-    from engine.inspection.constrained import of_generation
     from engine.inspection.trace_steps import aligned_samples
     from engine.models.devices import set_threads
 
@@ -277,7 +277,8 @@ def generate(
     if sdf:
         _write_conformers(generation, Path(sdf), reader)
     written = document(generation) | {"skipped": skipped}
-    if (checked := of_generation(generation)) is not None:
+    checked, stopped = _checked(generation, is_stopped=stopped)
+    if checked is not None:
         written |= asdict(checked)
     if io.is_json:
         io.show(written)
@@ -290,6 +291,16 @@ def generate(
     if stopped:
         raise KeyboardInterrupt
     return 0
+
+
+def _checked(generation: Generation, *, is_stopped: bool) -> tuple[Verdict | None, bool]:
+    """Whether its LP acted, and whether somebody stopped it, now or before; what was written is kept."""
+    from engine.inspection.constrained import of_generation
+
+    try:
+        return of_generation(generation, probes=not is_stopped), is_stopped
+    except KeyboardInterrupt:  # while a server was asked once more
+        return of_generation(generation, probes=False), True
 
 
 def _write_conformers(generation: Generation, path: Path, reader: ReaderName) -> None:

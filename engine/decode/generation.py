@@ -205,9 +205,9 @@ class Generation:
                     self.samples.append(self._sample(event))
             yield event
 
-    def proof(self) -> bool | None:
-        """Whether the server holds to the LP, by a probe of which the prompt names one molecule and the LP another.
-        None where that is not known: no server writes, it gave no whole answer, or the LP allows both."""
+    def proof(self, cancelled: Callable[[], bool] = lambda: False) -> bool | None:
+        """Whether the server holds to the LP now, by a probe of which the prompt names one molecule and the LP another.
+        None where that is not known: no server writes, it wrote neither, or the LP allows both."""
         if self.plan.backend != "server" or self.lp == NO_LP:
             return None
         asked, named = (described(parse_written(smiles), self.descriptors) for smiles in PROBED)
@@ -218,7 +218,7 @@ class Generation:
         if forced == of_prompt and not isinstance(self.constraint, GrammarConstraint):
             return None
         backend = cast("ServerBackend", self.backend)
-        return backend.holds(replace(request, prompt=context.prompt(named, limit)))
+        return backend.holds(replace(request, prompt=context.prompt(named, limit)), named, cancelled)
 
     def run(self, cancelled: Callable[[], bool] = lambda: False) -> list[Sample]:
         """All samples, in the order in which they were asked for."""

@@ -13,6 +13,7 @@ quarter of its pace (``server_chances``). A sample depends on seed and key, as f
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import math
@@ -28,7 +29,7 @@ from typing import Any
 from engine.decode.plan import DecodeOptions, Request, Sampling
 from engine.decode.rows import Work
 from engine.decode.server_chances import MASKED_NOTE, Chance, RawCheck, asked_of, diagnosis_of, read_chances
-from engine.decode.steps import Counters, Event, Stop, StopReason
+from engine.decode.steps import Counters, Event, Step, Stop, StopReason
 from engine.errors import ConstraintError, ServerError
 from engine.lp.constraint import Constraint, LpParameters, end_of
 from engine.lp.follower import AutomatonRows, Follower
@@ -47,7 +48,7 @@ from engine.models.server import (
     RefusedError,
     wait_behind,
 )
-from engine.records import Descriptors
+from engine.records import Descriptors, Molecule
 
 BYTES_A_TOKEN = 2_048
 """Of an answer: an event of a stream for each token, or the prompt's ids once more, and the text of each token."""
@@ -57,10 +58,6 @@ LOOK_S, JOIN_S = 0.1, 2.0
 """How often a waiting reader asks whether it is to stop; and how long it then waits for the threads."""
 _TOO_FEW = re.compile(r"max_tokens\b.*\b(or more|at least|too small)\b")
 """In a server's words on a request; the first are our plugin's."""
-
-
-_HOLDS: dict[tuple[str, bytes], bool] = {}
-"""What probes found in this process, by address and request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +134,7 @@ class ServerBackend:
         finally:
             crew.close()
         reason: StopReason = "time" if time.perf_counter() - began >= limit_s else "cancelled"
-        yield from [Work(request).stop(reason) for request in requests if request.sample not in ended]
+        yield from [Work(request, unseen=None).stop(reason) for request in requests if request.sample not in ended]
 
     def _take(self, part: AnswerPart, counters: Counters, *, is_first: bool) -> None:
         """A refusal ends its sample alone, unless the server took nothing before: it may refuse the others too."""
@@ -150,18 +147,25 @@ class ServerBackend:
             counters.notes.append(f"answers are missing, the first of them as {part.refusal.what}")
         self._has_refused = True
 
-    def holds(self, request: Request) -> bool | None:
-        """Whether the server writes what the LP of a request allows, whatever its prompt names; None where no whole
-        answer came. Asked once a server and LP."""
+    def holds(self, request: Request, named: Molecule, cancelled: Callable[[], bool]) -> bool | None:
+        """Whether the server writes what the LP of a request allows, and not the molecule that its prompt names; None
+        where it writes neither, or no whole answer came."""
         options = DecodeOptions(Sampling(0.0), batch_size=1, time_limit_s=PROBE_S)
-        key = self.served.address.url, self.path_and_body(request, options)[1]
-        if key not in _HOLDS:
-            reasons = [event.reason for event in self.run([request], options, Counters()) if isinstance(event, Stop)]
-            answer = {"end": True, "desync": False}.get(reasons[0])
-            if answer is None:
-                return None
-            _HOLDS[key] = answer
-        return _HOLDS[key]
+        probe = copy.copy(self)  # that it was answered says nothing of later refusals
+        events = list(probe.run([request], options, Counters(), cancelled))
+        ids = [event.token_id for event in events if isinstance(event, Step)]
+        (reason,) = [event.reason for event in events if isinstance(event, Stop)]
+        if reason == "end":
+            return True
+        assert request.molecule is not None
+        is_ignored = self._may_become(named, ids) and not self._may_become(request.molecule, ids)
+        return False if reason == "desync" and is_ignored else None
+
+    def _may_become(self, molecule: Molecule, ids: Sequence[int]) -> bool:
+        """Whether these ids begin an answer of the molecule."""
+        if self.grammar is not None:
+            return self.grammar.holds(molecule, self.grammar.text_of(ids), is_whole=False)
+        return Follower(self.rows, self.constraint.compile(molecule)).follow(ids) == len(ids)
 
     # --- requests ---
 
@@ -303,9 +307,8 @@ class _Row:
     """One sample as far as it came."""
 
     def __init__(self, backend: ServerBackend, request: Request) -> None:
-        self.backend, self.work = backend, Work(request)
+        self.backend, self.work = backend, Work(request, unseen=None)  # nobody says at which steps its LP was asked
         self.follower = Follower(backend.rows, request.program)
-        self.work.unseen = None  # nobody says at which steps its LP was asked
         self.has_ended = False
         self.shows_chances: bool | None = None  # of the whole answer, decided at its first part
 
@@ -353,12 +356,10 @@ class _Row:
 
     def _stopped(self, reason: StopReason, part: AnswerPart) -> Event:
         self.has_ended = True
-        grammar, molecule = self.backend.grammar, self.work.request.molecule
+        grammar, molecule, ids = self.backend.grammar, self.work.request.molecule, self.work.written
         if grammar is not None and molecule is not None:
-            ids = self.work.written
-            text = grammar.tokenizer.decode(ids[: grammar.tokenizer.text_length(ids)])
-            if not grammar.holds(molecule, text, is_whole=reason == "end"):
-                reason = "desync"
+            is_right = grammar.holds(molecule, grammar.text_of(ids), is_whole=reason == "end")
+            reason = reason if is_right else "desync"
         return replace(self.work.stop(reason), seconds=part.seconds)
 
 

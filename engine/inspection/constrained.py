@@ -7,21 +7,26 @@ arguments another, which has to be written.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import functools
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from engine.chem.enriched import CLOSE_TAG
 from engine.decode.samples import Sample
 from engine.errors import DriftscopeError
 from engine.figures.words import counted
-from engine.inspection.canary import CAUSES, Answer, Canary, Finding, Tally
+from engine.inspection.canary import CAUSES, KINDS, STOPPED, Answer, Canary, Finding, Tally
 from engine.inspection.runs import RunFacts, number_format, run_tokenizer
 from engine.inspection.sample import molecule_asked
 from engine.lp.constraint import Constraint, LpParameters, build_constraint
 from engine.lp.grammar import GrammarConstraint
+from engine.lp.table import Program
 from engine.lp.unconstrained import Unconstrained
-from engine.lp_records import CONFORMER_CONTROL, NO_LP, UNKNOWN_LP
+from engine.lp_records import CONFORMER_CONTROL, NO_LP, UNKNOWN_LP, split_cleanup
+from engine.records import Molecule
 from engine.store.entries import Entry
 from engine.store.schema import SAMPLES
 from engine.text.tokenizers import TextTokenizer
@@ -40,7 +45,11 @@ NO_PROOF = "each token is in the LP's language; whether the LP was asked at each
 GROUP = 64
 """Stored samples that are looked at together."""
 FINDINGS, PROOFS = "lp_findings", "lp_proofs"
-"""Of a run's notes: [rank, words] of each group's worst finding, and what each process's probe of its server said."""
+"""Of a run's notes: [rank, words] of each group's worst finding, and what the probes of its server said."""
+PROBED = "probed_samples"
+"""Of a group's sums: its samples, where the process that wrote them had probed its server before; no column."""
+MOST_FINDINGS, PROGRAMS = 1_000, 64
+"""Of stored samples: findings that are kept, the first ones; and molecules whose programs are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +79,13 @@ def follow(generation: Generation, samples: Iterable[Sample]) -> Tally | None:
     return canary.tally
 
 
-def proof_of(generation: Generation) -> bool | None:
-    """Whether its server holds to its LP; None where that is not known."""
+def proof_of(generation: Generation, cancelled: Callable[[], bool] = lambda: False) -> bool | None:
+    """Whether its server holds to its LP now; None where that is not known. Nothing more is asked for where a limit of
+    time or a stop cut answers off."""
+    if any(sample.stop_reason in STOPPED for sample in generation.samples):
+        return None
     try:
-        return generation.proof()
+        return generation.proof(cancelled)
     except DriftscopeError:  # the server is away, or refuses the probe
         return None
 
@@ -103,35 +115,48 @@ def verdict(
     samples = int(sums.get("samples") or 0)
     followed, seen, faulty = (int(sums.get(name) or 0) for name in sums_of(Tally()))
     worst = min(findings, default=None, key=lambda finding: finding[0])
-    known = list(proofs)
+    is_proved = _is_proved(list(proofs), worst)
     if faulty:
         word: Constrained = "no" if was_watched else "not in its language"
         return Verdict(word, f"{counted(faulty, 'sample')} of {samples:,}: {worst[1] if worst else 'cause unknown'}")
-    if False in known:
+    if is_proved is False:
         return Verdict("no", f"{CAUSES['ignored']}: its probe wrote the molecule of the prompt")
     also = f"; {worst[1]}" if worst else ""
     if not samples or followed < samples:
         return Verdict("not checked", f"{followed:,} of {counted(samples, 'sample')} followed{also}")
     if seen == samples:
         return Verdict("yes", ASKED + also)
-    if known and all(known):
+    if is_proved:
         return Verdict("yes", PROVED + also)
     return Verdict("in its language", NO_PROOF + also)
 
 
+def _is_proved(proofs: Sequence[bool | None], worst: Sequence[Any] | None) -> bool | None:
+    """By probes. What was left without a token is proved by none."""
+    if False in proofs:
+        return False
+    has_all = worst is None or worst[0] == KINDS.index("cut")
+    return True if has_all and proofs and all(proofs) else None
+
+
 def columns(sums: Mapping[str, Any], notes: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-    """Of a run that is published; none of one without an LP, or whose groups are all of an earlier version."""
+    """Of a run that is published; none of one without an LP, or whose groups are all of an earlier version. What a
+    process wrote that did not probe its server is not proved by the probes of others."""
     if not sums.get("followed_samples"):
         return {}
-    return asdict(verdict(sums, notes.get(FINDINGS, ()), notes.get(PROOFS, ())))
+    proofs = notes.get(PROOFS, ())
+    if sums.get(PROBED, 0) < sums["samples"]:
+        proofs = [*proofs, None]
+    return asdict(verdict(sums, notes.get(FINDINGS, ()), proofs))
 
 
-def of_generation(generation: Generation) -> Verdict | None:
-    """Of all that it wrote; None without an LP."""
+def of_generation(generation: Generation, *, probes: bool = True) -> Verdict | None:
+    """Of all that it wrote; None without an LP. ``probes``: a server is asked once more, whether it holds to the LP."""
     tally = follow(generation, generation.samples)
     if tally is None:
         return None
-    proofs = [proof_of(generation)] if generation.plan.backend == "server" and generation.samples else []
+    is_probed = probes and generation.plan.backend == "server" and generation.samples
+    proofs = [proof_of(generation)] if is_probed else []
     sums = {"samples": len(generation.samples), **sums_of(tally)}
     return verdict(sums, findings_of(tally), proofs)
 
@@ -174,30 +199,42 @@ def follow_stored(run: RunFacts, entry: Entry, most: int) -> Followed:
         return Followed(Tally(), why_not=f"Its LP cannot be made here: {error.what}")
     findings, number = list[Finding](), 0
     names = ["sample_id", "smiles", "text", "token_ids", "stop_reason", "extra"]
-    rows = entry.read(SAMPLES.name, names).slice(0, most)
-    for batch in rows.to_batches(max_chunksize=GROUP):
-        answers = [_stored_answer(run, row, canary) for row in batch.to_pylist()]
-        number += len(answers)
+    asked = functools.lru_cache(maxsize=PROGRAMS)(functools.partial(_asked, run, canary.constraint))
+    for batch in entry.batches(SAMPLES.name, names, GROUP):
+        rows = batch.slice(0, most - number).to_pylist()
+        number += len(rows)
+        answers = [_stored_answer(run, row, canary, asked) for row in rows]
         findings += canary.look_at_all([answer for answer in answers if answer is not None])
+        del findings[MOST_FINDINGS:]
+        if number == most:
+            break
     why_not = "" if canary.tally.followed else "It has no tokens that can be followed"
     return Followed(canary.tally, number, tuple(findings), why_not)
 
 
-def _stored_answer(run: RunFacts, row: Mapping[str, Any], canary: Canary) -> Answer | None:
+def _asked(run: RunFacts, constraint: Constraint, smiles: str, extra: str) -> tuple[Molecule, Program] | None:
+    molecule, why_not, _ = molecule_asked({"smiles": smiles, "extra": extra}, run.descriptors, form=number_format(run))
+    if not why_not:
+        with suppress(DriftscopeError):
+            return molecule, constraint.compile(molecule)
+    return None
+
+
+def _stored_answer(
+    run: RunFacts, row: Mapping[str, Any], canary: Canary, asked: Callable[[str, str], tuple[Molecule, Program] | None]
+) -> Answer | None:
     """None where its tokens or its molecule are not known."""
-    molecule, why_not, _ = molecule_asked(row, run.descriptors, form=number_format(run))
-    ids, text = row["token_ids"], row["text"]
+    ids, text, extra = row["token_ids"], row["text"], dict[str, Any]()
+    with suppress(ValueError, TypeError):
+        extra = dict(parsed_json(row["extra"] or "{}"))
+    of_text = extra.pop("raw_text", None if split_cleanup(run.lp)[1] else text)  # a cleaned text is not that of the ids
     if not ids and text and run.lp_record.closed_by == "model" and not run.lp_record.placeholder:
-        ids, text = canary.tokenizer.encode(text), None
-    if why_not or not ids or None in ids:
+        is_closed = text.rstrip().endswith(CLOSE_TAG)  # blanks behind it are of the file
+        ids, of_text = canary.tokenizer.encode(text.rstrip() if is_closed else text), None
+    if not ids or None in ids:
         return None
-    with suppress(ValueError, AttributeError):
-        text = parsed_json(row["extra"] or "{}").get("raw_text", text)
-    try:
-        program = canary.constraint.compile(molecule)
-    except DriftscopeError:
-        return None
-    return Answer(row["sample_id"], molecule, program, ids, text, row["stop_reason"])
+    found = asked(row["smiles"], json.dumps(extra))  # without what differs from row to row
+    return None if found is None else Answer(row["sample_id"], *found, ids, of_text, row["stop_reason"])
 
 
 def stored_verdict(entry: Entry, followed: Followed) -> Verdict:

@@ -202,6 +202,7 @@ def _write(watch: LaneWatch, files: Files, job: Job[None]) -> None:
         if watch.plan.rmsd:
             threading.Thread(target=_make_references, args=(watch, job), daemon=True).start()
         job.say("writing")
+        run.probe(work)
         began = time.perf_counter()
         for event in work.events():
             watch.take(generation, event, time.perf_counter() - began)

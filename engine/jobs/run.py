@@ -159,6 +159,7 @@ class RunState:
         settings = self.plan.judge_settings
         sums = totals(self.finished)
         of_lp = constrained.columns(sums, notes)
+        sums.pop(constrained.PROBED, None)
         if of_lp.get("constrained") == "no":
             self.notes.append(f"not constrained: {of_lp['constrained_why']}")
         columns = {
@@ -222,6 +223,7 @@ class Run(RunState):
         self.tap: Tap | None = None  # sees what is written, not what is only checked
         self.watch: StepObserver | None = None
         self._generation: Generation | None = None  # has what all groups share
+        self._is_probed = False
 
     def observe(self, watch: StepObserver | None, log: LogFile | None) -> None:
         """Before its progress: the profiler, and the log of logits."""
@@ -249,6 +251,8 @@ class Run(RunState):
 
     def _write(self, number: int) -> Iterator[PartProgress]:
         work, sums = self.work(number), Counter[str]()
+        if not self._written_here:
+            self.probe(work)
         for event in work.events():
             if isinstance(event, Stop):
                 self._written_here += 1
@@ -276,16 +280,23 @@ class Run(RunState):
 
     def add(self, work: GroupWork, number: int) -> None:
         tables, sums = work.rows()
+        if self._is_probed:
+            sums[constrained.PROBED] = sums["samples"]
         members = [sample.sample_id for sample in work.generation.in_order()]
         self._finish(self.staging.add(tables, members, sums=sums, rank=self.rank, number=number))
-        self._note_constrained(work)
-        self._note(*work.generation.counters.notes)
-
-    def _note_constrained(self, work: GroupWork) -> None:
         if work.findings:
             self.staging.write_note(self.rank, **{constrained.FINDINGS: work.findings})
-        if self.plan.plan.backend == "server" and not self.left():
-            self.staging.write_note(self.rank, **{constrained.PROOFS: [constrained.proof_of(work.generation)]})
+        if not self.left():
+            self.probe(work)
+        self._note(*work.generation.counters.notes)
+
+    def probe(self, work: GroupWork) -> None:
+        """Before the first group that is written here, and behind the last of all: whether the server holds to the LP,
+        which another one may have done when the run was begun."""
+        if self.plan.plan.backend == "server":
+            proof = constrained.proof_of(work.generation, work.cancelled)
+            self.staging.write_note(self.rank, **{constrained.PROOFS: [proof]})
+            self._is_probed = True
 
     def note_device(self) -> None:
         device, threads = _where(self.loaded, self.plan.plan)

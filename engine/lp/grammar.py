@@ -9,7 +9,7 @@ A finished text is read by the regex once more, one that a limit cut as far as i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from engine.chem.enriched import CLOSE_TAG, segments_of
 from engine.lp import unconstrained
@@ -41,6 +41,9 @@ class GrammarConstraint(Unconstrained):
         number = number_pattern(self.form)
         block = self.form.comma.join([number] * len(AXES))
         return block.join(map(_escaped, segments_of(molecule.smiles, molecule.descriptors, self.form)))
+
+    def text_of(self, ids: Sequence[int]) -> str:
+        return self.tokenizer.decode(ids[: self.tokenizer.text_length(ids)])
 
     def holds(self, molecule: Molecule, text: str, *, is_whole: bool) -> bool:
         """Whether this is an answer of the molecule, or may still become one."""

@@ -21,7 +21,7 @@ OF = Of("run")
 NEEDS_TEXTS = True
 OPTIONS = (Option("constrained_of", 1_000, "Samples", bounds=(1, 1_000_000), help="So many are followed"),)
 COLUMNS = {
-    "sample": Column("sample"),
+    "sample": Column("sample", help="The first 1,000 of which there is something to tell"),
     "token": Column("token", help="Counted from 0 in the answer; none: the answer as a whole"),
     "cause": Column("likeliest cause", wrap_px=560),
 }

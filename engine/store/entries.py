@@ -11,7 +11,7 @@ import functools
 import hashlib
 import os
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from io import BufferedReader
@@ -96,11 +96,19 @@ class Entry:
         return _column_problem(self.path(table), table, self.parts[table].sha256)
 
     def read(self, table: str, columns: Sequence[str] | None = None) -> pa.Table:
+        with self._opened(table) as file:
+            return file.read(columns if columns is None else list(columns))
+
+    def batches(self, table: str, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        """Of at most so many rows, each read when it is asked for."""
+        with self._opened(table) as file:
+            yield from file.iter_batches(rows, columns=list(columns), use_threads=False)
+
+    def _opened(self, table: str) -> pq.ParquetFile:
         if problem := self.column_problem(table):
             fix = "Run or import it again; `verify` names all that is damaged"
             raise StoreError(f"{self.path(table)}: {problem}", fix)
-        with pq.ParquetFile(self.path(table)) as file:
-            return file.read(columns if columns is None else list(columns))
+        return pq.ParquetFile(self.path(table))
 
 
 @functools.lru_cache(maxsize=2**16)

@@ -11,7 +11,6 @@ import pytest
 
 from engine.chem.enriched import described
 from engine.chem.smiles import parse_written
-from engine.decode import server as server_backend
 from engine.decode.generation import Generation
 from engine.decode.plan import Plan, preset
 from engine.decode.server import ServerBackend
@@ -120,7 +119,6 @@ def test_a_probe_tells_a_server_with_the_plugin_from_one_that_ignores_it(
     name: str | None, planted: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The answer is right both times: the model copies its prompt."""
-    monkeypatch.setattr(server_backend, "_HOLDS", {})
     if name:
         plain = ServerBackend._arguments
         monkeypatch.setattr(ServerBackend, "_arguments", lambda self, one: plain(self, one) | {"planted": name})

@@ -11,6 +11,7 @@ import socket
 import sys
 import time
 import tracemalloc
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,11 +20,13 @@ from unittest.mock import Mock
 import pytest
 
 from engine.chem.smiles import parse_smiles
+from engine.decode.generation import PROBED, Generation
 from engine.decode.plan import DecodeOptions, Plan, Sampling, preset
 from engine.decode.server import ServerBackend, seed_of
 from engine.decode.server_chances import MASKED_NOTE
-from engine.decode.steps import Counters, Step, Stop
+from engine.decode.steps import Counters, Event, Step, Stop
 from engine.errors import ConstraintError, ServerError
+from engine.jobs.run import Run
 from engine.lp.canonical import random_ids
 from engine.lp.constraint import LpParameters
 from engine.models import loading
@@ -37,6 +40,7 @@ from engine.store.store import Store
 from tests.cli import run
 from tests.engine.decode import reference as ref
 from tests.engine.decode.fake_server import Act, FakeServer, Handler, playing, serving
+from tests.engine.jobs.small_runs import interrupted_after_one_group
 from tests.small_models import use_small_model
 from tests.support import sized
 
@@ -526,7 +530,7 @@ def test_a_stop_and_a_time_limit_end_the_requests_at_the_server(reason: str, mor
         for event in events:
             seen.append(event)
         assert fake.hung_up.wait(5)
-    assert [event.reason for event in seen if isinstance(event, Stop)] == [reason] * 5
+    assert [(event.reason, event.unseen) for event in seen if isinstance(event, Stop)] == [(reason, None)] * 5
     assert len(fake.bodies) == 2
 
 
@@ -668,11 +672,27 @@ def ignoring(body: dict[str, Any]) -> list[int]:
     return random_ids(constraint.automaton, program, random.Random(body["seed"]))
 
 
+def asked_smiles(fake: FakeServer) -> list[str]:
+    return [body["vllm_xargs"]["driftscope_smiles"] for _, body, _ in fake.bodies]
+
+
 def refusing_the_probe(handler: Handler, body: dict[str, Any], number: int) -> None:
-    if number == 2:
+    if body["vllm_xargs"]["driftscope_smiles"] == PROBED[0]:
         handler.answer({"error": {"message": "no"}}, 400)
     else:
         handler.written(body, writing_exact(body))
+
+
+def cutting_the_probe(handler: Handler, body: dict[str, Any], number: int) -> None:
+    """It stops in the middle, where all is still as the LP and the prompt have it."""
+    is_probe = body["vllm_xargs"]["driftscope_smiles"] == PROBED[0]
+    handler.written(body, writing_exact(body)[: 4 if is_probe else None])
+
+
+def stumbling_in_the_probe(handler: Handler, body: dict[str, Any], number: int) -> None:
+    """It writes neither the molecule of the LP nor that of the prompt."""
+    is_probe = body["vllm_xargs"]["driftscope_smiles"] == PROBED[0]
+    handler.written(body, [*writing_exact(body)[:4], 0] if is_probe else writing_exact(body))
 
 
 @pytest.mark.parametrize(
@@ -681,8 +701,10 @@ def refusing_the_probe(handler: Handler, body: dict[str, Any], number: int) -> N
         (playing(writing_exact), "yes", "the server wrote that of the LP"),
         (playing(ignoring), "no", "did not hold to the LP of a request, which it answered all the same"),
         (refusing_the_probe, "in its language", "whether the LP was asked at each step is not known"),
+        (cutting_the_probe, "in its language", "whether the LP was asked at each step is not known"),
+        (stumbling_in_the_probe, "in its language", "whether the LP was asked at each step is not known"),
     ],
-    ids=["holds", "ignores", "refuses"],
+    ids=["holds", "ignores", "refuses", "cuts", "stumbles"],
 )
 def test_a_servers_run_says_by_a_probe_whether_its_lp_acts(store: Path, act: Act, constrained: str, why: str) -> None:
     """Each answer is what the LP allows; the probe's prompt names one molecule, and its LP another."""
@@ -691,11 +713,92 @@ def test_a_servers_run_says_by_a_probe_whether_its_lp_acts(store: Path, act: Act
         once_more = run("generate", "CC=O", *ASKED, "--url", fake.url, "--json").document
     assert (row["clean"], row["followed_samples"], row["seen_samples"], row["unconstrained_samples"]) == (1, 1, 0, 0)
     assert row["constrained"] == constrained and why in row["constrained_why"]
-    probes = [body for _, body, _ in fake.bodies if body["vllm_xargs"]["driftscope_smiles"] == "CO"]
-    assert len(probes) == 1 or constrained == "in its language"  # what a server does is known in this process
+    assert asked_smiles(fake) == ["CO", "CC=O", "CO", "CC=O", "CO"]  # a run probes before and behind what it writes
     tokenizer, _ = ref.made("exact")
-    assert "C#N" in tokenizer.decode(probes[0]["prompt"])
-    assert once_more["constrained"] == constrained or constrained == "in its language"
+    assert "C#N" in tokenizer.decode(fake.bodies[0][1]["prompt"])
+    assert once_more["constrained"] == constrained
+
+
+@pytest.mark.parametrize(("begins", "word"), [(1, "no"), (3, "no"), (4, "yes")])
+def test_a_server_that_comes_back_without_the_plugin_is_found_at_the_same_address(
+    store: Path, begins: int, word: str
+) -> None:
+    """The first and the last request of a run are probes; that of a later command tells nothing of it."""
+
+    def act(handler: Handler, body: dict[str, Any], number: int) -> None:
+        handler.written(body, (writing_exact if number < begins else ignoring)(body))
+
+    with serving(act) as fake:
+        (row,) = run("run", "CC=O", *ASKED, "--url", fake.url, "--json").document
+        later = run("generate", "CC=O", *ASKED, "--url", fake.url, "--json").document
+    assert (row["constrained"], later["constrained"]) == (word, "no")
+
+
+def test_what_a_process_wrote_that_did_not_probe_its_server_is_not_proved(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def act(handler: Handler, body: dict[str, Any], number: int) -> None:
+        handler.written(body, writing_exact(body))
+
+    words = ("run", "CC=O", "CCO", *ASKED, "--group", "1")
+    with serving(act) as fake, monkeypatch.context() as patch:
+        patch.setattr(Run, "probe", lambda self, work: None)  # as an earlier version
+        with interrupted_after_one_group():
+            run(*words, "--url", fake.url)
+        (run_id,) = unfinished_ids(Store.open().home, RUN)
+        patch.undo()
+        (row,) = run("run", "--resume", run_id, "--url", fake.url, "--json").document
+    assert (row["samples"], row["constrained"]) == (2, "in its language")
+    assert asked_smiles(fake) == ["CC=O", "CC=O", "CO", "CCO", "CO"]  # one that was saved is written again
+
+
+@pytest.mark.parametrize(("most", "word"), [(None, "no"), (8, "in its language")])
+def test_a_grammar_that_a_server_ignores_is_found_by_its_probe(store: Path, most: int | None, word: str) -> None:
+    """Of an answer that ends too early nobody knows which molecule it would have been."""
+
+    def act(handler: Handler, body: dict[str, Any], number: int) -> None:
+        handler.written(body, ignoring(body)[: most if number == 2 else None])
+
+    with serving(act) as fake:
+        document = run("generate", "CC=O", *ASKED, "--lp", "grammar", "--url", fake.url, "--json").document
+    assert document["samples"][0]["clean"] and document["constrained"] == word
+
+
+def interrupted(*given: Any) -> bool:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("how", "word"), [("limit", "not checked"), ("stop", "in its language"), ("stop of the probe", "in its language")]
+)
+def test_behind_a_stop_or_a_limit_of_time_nothing_more_is_asked_for(
+    how: str, word: str, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was not written is no proof, and what was written is shown."""
+
+    def act(handler: Handler, body: dict[str, Any], number: int) -> None:
+        while how == "limit" and number > 1 and handler.connection.recv(1):  # until the client hangs up
+            pass
+        handler.written(body, writing_exact(body))
+
+    def stopped(generation: Generation) -> Iterator[Event]:
+        for event in events(generation):
+            yield event
+            if isinstance(event, Stop):
+                raise KeyboardInterrupt
+
+    events = Generation.events
+    if how == "stop":
+        monkeypatch.setattr(Generation, "events", stopped)
+    elif how == "stop of the probe":
+        monkeypatch.setattr(Generation, "proof", interrupted)
+    with serving(act) as fake:
+        limit = ("--time-limit", "1") if how == "limit" else ()
+        words = ("generate", "CC=O", "CCO", *ASKED, *limit, "--batch-size", "1", "--url", fake.url, "--json")
+        result = run(*words)
+    assert PROBED[0] not in asked_smiles(fake)
+    assert result.code == (0 if how == "limit" else 130)
+    assert result.document["constrained"] == word and result.document["samples"]
 
 
 @pytest.mark.parametrize("is_one_word", [False, True])
@@ -714,7 +817,7 @@ def test_a_runs_source_is_its_command_without_the_address(
 
 def test_a_run_whose_server_is_away_from_the_start_is_kept(store: Path) -> None:
     def act(handler: Handler, body: dict[str, Any], number: int) -> None:
-        if number <= http.TRIES:
+        if number <= 2 * http.TRIES:  # the first ones are of the probe
             handler.answer({"error": {"message": "starting"}}, 503)
         else:
             handler.written(body, writing_exact(body))
@@ -731,7 +834,7 @@ def test_a_run_goes_on_behind_what_it_saved_when_its_server_is_back(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def act(handler: Handler, body: dict[str, Any], number: int) -> None:
-        if number == 3:
+        if number == 4:
             handler.answer({"error": {"message": "out of memory"}}, 500)
         else:
             handler.written(body, writing_exact(body))
@@ -750,9 +853,9 @@ def test_a_run_goes_on_behind_what_it_saved_when_its_server_is_back(
         assert result.code == 0, result
     (row,) = result.document
     assert (row["samples"], row["clean"], row["resumed"], row["diverged_samples"]) == (3, 3, 1, 0)
-    asked = [body["vllm_xargs"]["driftscope_smiles"] for _, body, _ in fake.bodies]
-    # One that was saved is written again, to see that it is the same; the last one is the probe.
-    assert asked == ["CCO", "CO", "C", "CO", "C", "CO"]
+    # Each process begins with a probe, and the last one ends with one; what was saved is written again, to see that
+    # it is the same.
+    assert asked_smiles(fake) == ["CO", "CCO", "CO", "C", "CO", "CO", "C", "CO"]
 
 
 @pytest.mark.parametrize(

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from torch import Tensor
 
 from engine.decode.hf import _Masks
-from engine.inspection.constrained import follow_stored, stored_verdict, verdict
+from engine.inspection import constrained
+from engine.inspection.canary import KINDS, FindingKind
+from engine.inspection.constrained import PROBED, PROOFS, columns, follow_stored, stored_verdict, verdict
 from engine.inspection.runs import facts_of
+from engine.lp.exact import ExactConstraint
+from engine.lp.table import Program
 from engine.questions import ask
-from engine.store.entries import constrained_words
+from engine.records import Molecule
+from engine.store.entries import Entry, constrained_words
 from engine.store.files import Files
 from engine.store.schema import RUN, SAMPLES
 from engine.store.staging import write_entry
 from engine.store.store import DEMO, Store
+from engine.text.tokenizers import load_tokenizer
 from tests.engine.jobs.small_runs import entry_in, finished, started
 from tests.small_models import small_folder
 
@@ -98,16 +107,84 @@ def test_yes_needs_a_proof(changed: dict[str, int], proofs: tuple[bool | None, .
     assert verdict(SUMS | changed, (), proofs).constrained == expected
 
 
+@pytest.mark.parametrize(("kind", "expected"), [("cut", "yes"), ("stuck", "in its language")])
+def test_what_was_left_without_a_token_is_proved_by_no_probe(kind: FindingKind, expected: str) -> None:
+    found = verdict(SUMS, [[KINDS.index(kind), "sample 1, token 9: its words"]], (True,))
+    assert found.constrained == expected and found.constrained_why.endswith("sample 1, token 9: its words")
+
+
+@pytest.mark.parametrize(("probed", "expected"), [(4, "yes"), (2, "in its language"), (0, "in its language")])
+def test_a_probe_proves_what_its_own_process_wrote(probed: int, expected: str) -> None:
+    assert columns(SUMS | {PROBED: probed}, {PROOFS: [True]})["constrained"] == expected
+
+
 def test_an_imported_text_is_in_its_language_or_not_and_never_more(tmp_path: Path) -> None:
     good = "[CONFORMER][C]<0.5,1.25,-3.0>[O]<1.5,0.25,0.75>[/CONFORMER]"
     for name, lp, text, expected in (
         ("good", "exact", good, "in its language"),
+        ("blanks", "exact", f"{good} \n", "in its language"),
         ("bad", "exact", good.replace("0.25", "0.25amen"), "not in its language"),
+        ("blanks inside", "exact", good.replace("[O]", " [O]"), "not in its language"),
         ("position", "group-v2.1", good, "not checked"),
         ("unnamed", None, good, "not checked"),
     ):
         row = {"origin": "imported", "tokenizer": "qwen3", "lp": lp}
         samples = SAMPLES.rows([{"run_id": name, "sample_id": 0, "smiles": "CO", "text": text}])
-        entry = write_entry(Files(tmp_path), RUN, name, row, [{SAMPLES.name: samples}])
+        entry = write_entry(Files(tmp_path), RUN, name.replace(" ", "-"), row, [{SAMPLES.name: samples}])
         found = stored_verdict(entry, follow_stored(facts_of(entry), entry, 10))
         assert (found.constrained, constrained_words(entry)) == (expected, "not checked"), found
+
+
+GOOD = "[CONFORMER][C]<0.5,1.25,-3.0>[O]<1.5,0.25,0.75>[/CONFORMER]"
+
+
+def stored(folder: Path, lp: str, rows: Sequence[dict[str, Any]]) -> Entry:
+    """Samples of CO with ids, in one row group."""
+    ids = load_tokenizer("qwen3").encode(GOOD)
+    given = [{"run_id": "r", "sample_id": at, "smiles": "CO", "token_ids": ids, **row} for at, row in enumerate(rows)]
+    sheet = {"origin": "imported", "tokenizer": "qwen3", "lp": lp}
+    return write_entry(Files(folder), RUN, "r", sheet, [{SAMPLES.name: SAMPLES.rows(given)}])
+
+
+@pytest.mark.parametrize(
+    ("lp", "row", "expected"),
+    [
+        ("exact+cleanup", {"text": GOOD.lower()}, "in its language"),  # nobody knows the text before it was cleaned
+        ("exact+cleanup", {"text": GOOD.lower(), "extra": json.dumps({"raw_text": GOOD})}, "in its language"),
+        ("exact+cleanup", {"text": GOOD, "extra": json.dumps({"raw_text": GOOD.lower()})}, "not in its language"),
+        ("exact", {"text": GOOD.lower()}, "not in its language"),
+    ],
+)
+def test_a_cleaned_text_is_not_compared_with_the_ids(
+    lp: str, row: dict[str, Any], expected: str, tmp_path: Path
+) -> None:
+    entry = stored(tmp_path, lp, [row])
+    found = stored_verdict(entry, follow_stored(facts_of(entry), entry, 10))
+    assert found.constrained == expected, found
+
+
+def test_stored_samples_are_read_in_parts_and_each_molecule_is_compiled_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = stored(
+        tmp_path, "exact", [{"text": GOOD.lower(), "extra": json.dumps({"raw_text": f"{at}"})} for at in range(500)]
+    )
+    compiled, read = list[str](), list[int]()
+    compile_, batches = ExactConstraint.compile, Entry.batches
+
+    def counting(self: ExactConstraint, molecule: Molecule) -> Program:
+        compiled.append(molecule.smiles)
+        return compile_(self, molecule)
+
+    def noting(self: Entry, *given: Any) -> Iterator[pa.RecordBatch]:
+        for batch in batches(self, *given):
+            read.append(len(batch))
+            yield batch
+
+    monkeypatch.setattr(ExactConstraint, "compile", counting)
+    monkeypatch.setattr(Entry, "batches", noting)
+    monkeypatch.setattr(Entry, "read", None)
+    monkeypatch.setattr(constrained, "MOST_FINDINGS", 5)
+    followed = follow_stored(facts_of(entry), entry, 100)
+    assert (followed.samples, followed.tally.faulty, len(followed.findings)) == (100, 100, 5)
+    assert (compiled, read) == (["CO"], [64, 64])
