@@ -103,6 +103,8 @@ def test_the_tables_of_the_reports(console: Console, name: str) -> None:
 def test_parts_of_a_measured_run_add_up(console: Console, name: str) -> None:
     counted = [row for row in rows(console, name) if row["origin"] == "measured"]
     for run_id in {row["run_id"] for row in counted}:
+        if DEMO_STORE.entry(run_id).row["backend"] == "server":  # which tells no parts
+            continue
         parts = [row for row in counted if row["run_id"] == run_id]
         assert sum(row["seconds"] for row in parts) == pytest.approx(parts[0]["wall_s"])
 
