@@ -648,7 +648,8 @@ def others_of(entries: Sequence[Entry], setting: Row, settings: Sequence[Row]) -
     rows = []
     for other in settings:
         lps = [lp_of(entry) for entry in entries if setting_of(entry) == other]
-        differs = [f"{n.replace('_', ' ')} {other[n]}, not {setting[n]}" for n in setting if other[n] != setting[n]]
+        known = [name for name in setting if other[name] not in ("", None)]  # a server tells no dtype
+        differs = [f"{n.replace('_', ' ')} {other[n]}, not {setting[n]}" for n in known if other[n] != setting[n]]
         row = {"setting": other, "runs": len(lps), "lps": list(dict.fromkeys(lps)), "differs": "; ".join(differs)}
         rows += [row] if differs else []
     return rows

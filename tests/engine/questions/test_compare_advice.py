@@ -165,11 +165,13 @@ def test_another_setting_is_named_and_never_mixed_in(store: Store) -> None:
     add(store, "exact", 0.5)
     add(store, "exact", 0.001, run_id="greedy", sampling="greedy", temperature=0.7)
     add(store, "truncating", 0.001, run_id="gpu", device="cuda:1 (Big)")
+    add(store, "exact", 0.001, run_id="served", backend="server", dtype="")
     advice = advised(store)
     assert list(advice["of"]) == ["none", "exact"] and advice["lp"] == "exact"
     assert {other["differs"] for other in advice["others"]} == {
         "sampling greedy, not qwen3",
         "device cuda (Big), not cpu",
+        "backend server, not fast",  # of its dtype nothing is known
     }
     greedy = advised(store, setting="greedy · 32 rows · fast · cpu")
     assert list(greedy["of"]) == ["exact"] and greedy["setting"]["sampling"] == "greedy"
