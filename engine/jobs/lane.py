@@ -207,6 +207,7 @@ def _write(watch: LaneWatch, files: Files, job: Job[None]) -> None:
         for event in work.events():
             watch.take(generation, event, time.perf_counter() - began)
         watch.seconds = generation.counters.decode_s
+        watch.memory_mb = generation.counters.peak_memory_mb  # the loop looks once more behind the last token
         job.say("checking the result")
         run.add(work, 0)
         entry = run.publish()

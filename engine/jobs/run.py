@@ -295,6 +295,7 @@ class Run(RunState):
         which another one may have done when the run was begun."""
         if self.plan.plan.backend == "server":
             proof = constrained.proof_of(work.generation, work.cancelled)
+            work.go_on()
             self.staging.write_note(self.rank, **{constrained.PROOFS: [proof]})
             self._is_probed = True
 

@@ -38,10 +38,14 @@ def test_no_link_chooses_a_server(live: Live, monkeypatch: pytest.MonkeyPatch) -
     assert "asks the server of DRIFTSCOPE_SERVER alone" in words(app)
 
 
-def test_a_lane_stops_while_its_server_is_silent(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("silent", [1, 2, 3], ids=["first probe", "answer", "last probe"])
+def test_a_lane_stops_while_its_server_is_silent(live: Live, monkeypatch: pytest.MonkeyPatch, silent: int) -> None:
     is_asked = threading.Event()
 
     def act(handler: Handler, body: dict[str, Any], number: int) -> None:
+        if number < silent:
+            writing_exact(handler, body, number)
+            return
         is_asked.set()
         while handler.connection.recv(1):  # until the client hangs up
             pass
@@ -57,14 +61,14 @@ def test_a_lane_stops_while_its_server_is_silent(live: Live, monkeypatch: pytest
         assert ended(lane.job) == "stopped" and lane.run_id is None
 
 
-def test_a_lane_that_a_server_writes_streams_and_is_scored_here(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+def writing_exact(handler: Handler, body: dict[str, Any], number: int) -> None:
     _, exact = made("exact", form=FORM)
+    program = exact.compile(parse_smiles(body["vllm_xargs"]["driftscope_smiles"]))
+    handler.written(body, random_ids(exact.automaton, program, random.Random(0)))
 
-    def act(handler: Handler, body: dict[str, Any], number: int) -> None:
-        program = exact.compile(parse_smiles(body["vllm_xargs"]["driftscope_smiles"]))
-        handler.written(body, random_ids(exact.automaton, program, random.Random(0)))
 
-    with serving(act, models=("theirs",)) as fake:
+def test_a_lane_that_a_server_writes_streams_and_is_scored_here(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(writing_exact, models=("theirs",)) as fake:
         monkeypatch.setenv(ADDRESS, fake.url)
         app = begun(live, lp1="exact", lp2="—", lp3="—", backend1="server")
         (lane,) = app.session_state["live_lanes"]
