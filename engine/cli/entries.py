@@ -337,6 +337,7 @@ def import_files(
     stereo, geometry, strain and coverage are measured, and the rest stays empty. Then: `evaluate`, `compare`.
     """
     from engine.chem.verdict import PLAIN, WITH_STRAIN
+    from engine.inspection.constrained import with_verdict
     from engine.store.generations import import_pool, is_pool_folder
 
     if strain and no_verdict:
@@ -349,7 +350,8 @@ def import_files(
     def read(path: Path, seen: cli.Say) -> list[str]:
         is_pool = path.is_dir() or "pool" in file_form(path, "run").becomes
         reader, how = (import_pool, of_conformers) if is_pool else (file_form(path, "run").load(), of_texts)
-        return [reader(store, path, label=label, progress=seen, warn=cli.note, **how).id]
+        entry = reader(store, path, label=label, progress=seen, warn=cli.note, **how)
+        return [(with_verdict(entry) if entry.files is store.home else entry).id]
 
     folders = [Path(file).expanduser() for file in files]
     pools = [folder for folder in folders if is_pool_folder(folder)]

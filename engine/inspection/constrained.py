@@ -19,7 +19,7 @@ from engine.decode.samples import Sample
 from engine.errors import DriftscopeError
 from engine.figures.words import counted
 from engine.inspection.canary import CAUSES, KINDS, STOPPED, Answer, Canary, Finding, Tally
-from engine.inspection.runs import RunFacts, number_format, run_tokenizer
+from engine.inspection.runs import RunFacts, facts_of, number_format, run_tokenizer
 from engine.inspection.sample import molecule_asked
 from engine.lp.constraint import Constraint, LpParameters, build_constraint
 from engine.lp.grammar import GrammarConstraint
@@ -27,15 +27,16 @@ from engine.lp.table import Program
 from engine.lp.unconstrained import Unconstrained
 from engine.lp_records import CONFORMER_CONTROL, NO_LP, UNKNOWN_LP, split_cleanup
 from engine.records import Molecule
-from engine.store.entries import Entry
+from engine.store.entries import Entry, constrained_words, number_format_of
 from engine.store.schema import SAMPLES
+from engine.store.staging import rewrite_run
 from engine.text.tokenizers import TextTokenizer
 from engine.user_files import parsed_json
 
 if TYPE_CHECKING:
     from engine.decode.generation import Generation
 
-Constrained = Literal["yes", "no", "not checked", "in its language", "not in its language"]
+Constrained = Literal["yes", "no", "not checked", "in its language", "not in its language", "no LP"]
 ASKED = "its LP was asked at each step, and allows each token"
 PROVED = (
     "each token is in the LP's language; asked for one molecule by its prompt and for another by its LP, the server "
@@ -240,11 +241,37 @@ def _stored_answer(
 def stored_verdict(entry: Entry, followed: Followed) -> Verdict:
     """What the run says of itself where it was watched; else what its stored tokens tell."""
     row = entry.row
+    if constrained_words(entry) == "no LP":
+        return Verdict("no LP", "the model wrote freely")
     if row.get("constrained"):
         return Verdict(row["constrained"], row.get("constrained_why") or "")
+    return told_by_tokens(entry, followed)
+
+
+def told_by_tokens(entry: Entry, followed: Followed) -> Verdict:
     if followed.why_not:
         return Verdict("not checked", followed.why_not)
     sums = {"samples": followed.samples, **sums_of(followed.tally)}
     found = verdict(sums, findings_of(followed.tally), was_watched=False)
     rest = entry.parts[SAMPLES.name].rows - followed.samples
-    return replace(found, constrained_why=f"{found.constrained_why}; {rest:,} not looked at") if rest > 0 else found
+    more = [f"{rest:,} not looked at"] if rest > 0 else []
+    form = number_format_of(entry) if entry.row["origin"] == "imported" else None
+    if form is not None and found.constrained == "not in its language":
+        more.append(f"numbers as most of its texts have them: {form.words}")
+    return replace(found, constrained_why="; ".join([found.constrained_why, *more]))
+
+
+def columns_of_tokens(entry: Entry) -> dict[str, Any]:
+    """Of a run with texts that was not watched while it was written: what all its stored tokens tell, where it does not
+    say that yet."""
+    if constrained_words(entry) not in ("not checked yet", "not checked"):
+        return {}
+    followed = follow_stored(facts_of(entry), entry, entry.parts[SAMPLES.name].rows)
+    found = asdict(told_by_tokens(entry, followed))
+    return {} if found.items() <= entry.row.items() else found
+
+
+def with_verdict(entry: Entry) -> Entry:
+    """The run of somebody else's texts, which says from here on whether they are in its LP's language."""
+    found = columns_of_tokens(entry)
+    return rewrite_run(entry, {}, found) if found else entry

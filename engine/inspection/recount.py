@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from engine.decode.samples import Reader
 from engine.errors import DriftscopeError, RunError, StoreError, one_line
+from engine.inspection.constrained import columns_of_tokens
 from engine.inspection.runs import RunFacts, facts_of, number_format, run_tokenizer, tokenizer_location
 from engine.inspection.sample import molecule_asked
 from engine.lp_records import split_cleanup
@@ -53,7 +54,8 @@ class Recounted:
 
     @property
     def words(self) -> str:
-        counts = {name: ends for name, ends in self.changed.items() if name not in ("counted_by", "notes")}
+        unnamed = ("counted_by", "notes", "constrained_why")
+        counts = {name: ends for name, ends in self.changed.items() if name not in unnamed}
         each = (f"{name} {_known(before)} -> {_known(after)}" for name, (before, after) in counts.items())
         return ", ".join(each) or "the same counts"
 
@@ -91,6 +93,7 @@ def recount_run(store: Store, run_id: str, continued: Mapping[tuple[int, int], s
         **{name: sums.get(name) for name in known},
         "counted_by": RULES,
         **{name: sums[name] for name in of_verdicts},
+        **columns_of_tokens(entry),
     }
     tables = {name: table for name, table in tables.items() if not _is_as_stored(table, _read(entry, name))}
     changed = {name: (entry.row.get(name), value) for name, value in columns.items() if entry.row.get(name) != value}

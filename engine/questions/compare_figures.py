@@ -9,7 +9,7 @@ samples, so there is no interval; machine, molecules and model may differ there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,7 +44,7 @@ from engine.figures.words import counted, listed, percent
 from engine.inspection.lp_cost import known_cost
 from engine.lp_records import guard_words, stored_lp
 from engine.questions.question import SPEED_COLUMNS, Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
-from engine.store.entries import Entry, has_former_counts, rmsd_references
+from engine.store.entries import Entry, constrained_words, has_former_counts, rmsd_references
 from engine.store.store import Store
 
 TITLE = "Side by side"
@@ -79,6 +79,9 @@ SETUP = (
     "tokenizer", "backend", "sampling", "device", "threads", "dtype", "batch_size", "placeholder", "descriptors",
     "guard", "constrained", "generations", "conformers_per_answer", "examples", "judged_with", "rmsd",
 )  # fmt: skip
+DERIVED: Mapping[str, Callable[[Entry], Any]] = {
+    "constrained": constrained_words, "conformers_per_answer": conformers_per_answer, "rmsd": rmsd_references,
+}  # fmt: skip
 CONTINUED = """SELECT DISTINCT run_id FROM blocks
 WHERE list_contains($runs, run_id) AND continued_text IS NOT NULL"""
 
@@ -196,9 +199,7 @@ def set_up(entries: Sequence[Entry], names: dict[str, str]) -> list[dict[str, An
     for column in SETUP:
         values = {}
         for entry in entries:
-            value = rmsd_references(entry) if column == "rmsd" else entry.row.get(column)
-            if column == "conformers_per_answer":
-                value = conformers_per_answer(entry)
+            value = DERIVED[column](entry) if column in DERIVED else entry.row.get(column)
             if column == "examples" and entry.row["origin"] == "measured":
                 value = value or 0
             if column == "guard" and value:
@@ -234,7 +235,8 @@ def paired_notes(store: Store, entries: Sequence[Entry], names: Mapping[str, str
 
 
 def notes(store: Store, entries: Sequence[Entry], names: dict[str, str]) -> list[str]:
-    lines = [*paired_notes(store, entries, names), *pool_notes(entries, names), *answer_notes(entries, names)]
+    lines = [*constrained_notes(entries, names), *paired_notes(store, entries, names)]
+    lines += [*pool_notes(entries, names), *answer_notes(entries, names)]
     rated = [entry for entry in entries if (entry.row.get("molecules") or 0) and not is_pool(entry)]
     several = [names[entry.id] for entry in rated if entry.row["samples"] > entry.row["molecules"]]
     if several:
@@ -246,6 +248,20 @@ def notes(store: Store, entries: Sequence[Entry], names: dict[str, str]) -> list
     if timed[1:]:
         lines += size_notes(timed)
     return list(dict.fromkeys(lines))
+
+
+def constrained_notes(entries: Sequence[Entry], names: Mapping[str, str]) -> list[str]:
+    """Of runs whose LP did not act on every token: they are not what an LP would have written."""
+    faults = {
+        "no": "its LP did not act on every token",
+        "not in its language": "its LP does not allow all of its tokens",
+    }
+    words = {entry.id: faults.get(constrained_words(entry) or "") for entry in entries}
+    return [
+        f"{names[entry.id]}: {words[entry.id]} ({entry.row.get('constrained_why') or 'cause unknown'})."
+        for entry in entries
+        if words[entry.id]
+    ]
 
 
 def cut_notes(store: Store, entries: Sequence[Entry], names: dict[str, str]) -> list[str]:

@@ -65,7 +65,7 @@ COLUMNS = {
 CHARTS = (Chart("matrix", "model", "lp"), Chart("lines", "at", "value", "steps", colour="line", split="figure"))
 TABLES = ("main",)
 LEAST_STEPS = 3
-"""Checkpoints of one model under one LP, from which on they are lines over their steps."""
+"""Checkpoints of one model in one engine under one LP, from which on they are lines over their steps."""
 WORST = """
 SELECT run_id, arg_min(sample_id, (coalesce(clean, false), coalesce(usable, true), -coalesce(bad_blocks, 0),
                                    -coalesce(len(failed), 0), sample_id)) AS worst
@@ -218,10 +218,12 @@ def over_steps(by_place: Mapping[tuple[str, str, str], Entry], cells: Sequence[C
     for entry, cell in zip(by_place.values(), cells, strict=True):
         if cell.step.isascii() and cell.step.isdecimal():
             origin = "" if entry.row["origin"] == "measured" else f" ({entry.row['origin']})"
-            line = f"{entry.row.get('model_alias')} · {cell.lp}{origin}"
+            parts = (str(entry.row.get("model_alias")), engine_words(entry), cell.lp)
+            line = f"{' · '.join(filter(None, parts))}{origin}"
             lines.setdefault(line, []).append((float(cell.step), cell))
     for line, points in lines.items():
-        for at, cell in sorted(points, key=lambda point: point[0]) if len(points) >= LEAST_STEPS else ():
+        has_steps = len({at for at, _ in points}) >= LEAST_STEPS
+        for at, cell in sorted(points, key=lambda point: point[0]) if has_steps else ():
             for name, value in (("usable", cell.usable), ("damaged", cell.damaged), ("s per sample", cell.seconds)):
                 if value is not None and math.isfinite(value):
                     yield {"line": line, "figure": name, "at": at, "value": value}

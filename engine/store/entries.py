@@ -27,7 +27,7 @@ from engine.lp_records import NO_LP, stored_lp
 from engine.records import BinFormat, NumberFormat, read_number_format
 from engine.store.columns import TEXT, VERSION, Kind
 from engine.store.files import Files
-from engine.store.schema import BLOCKS, KINDS, RUN, RUNS, SAMPLES
+from engine.store.schema import BLOCKS, CONFORMERS, KINDS, RUN, RUNS, SAMPLES
 from engine.text.blocks import RULES
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -230,11 +230,11 @@ def is_binned(entry: Entry) -> bool:
 
 
 def constrained_words(entry: Entry) -> str | None:
-    """Whether its LP acted on every token; None of a run without samples."""
-    if SAMPLES.name not in entry.parts:
+    """Whether its LP acted on every token; None of a run without texts."""
+    if SAMPLES.name not in entry.parts or CONFORMERS.name in entry.parts:
         return None
     is_free = stored_lp(entry.row.get("lp")).name == NO_LP
-    return "no LP" if is_free else str(entry.row.get("constrained") or "not checked")
+    return "no LP" if is_free else str(entry.row.get("constrained") or "not checked yet")
 
 
 def model_name(row: Mapping[str, Any]) -> str:

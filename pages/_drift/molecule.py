@@ -425,7 +425,7 @@ def _facts(inspection: Inspected) -> None:
     facts = [
         run.model or run.model_family,
         f"LP {run.lp_words}" if run.lp else "",
-        f"constrained: {run.constrained}" if run.constrained != "no LP" else "",
+        f"constrained: {run.constrained}" if run.constrained not in ("", "no LP") else "",
         f"descriptors {inspection.descriptors}" if run.lp_record.placeholder else "",
         f"sample {sample['sample_id']}",
         drift_words(inspection),

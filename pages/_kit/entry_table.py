@@ -279,7 +279,8 @@ LATER_ORIGINS = {"imported": 1, "reported": 2}
 NOT_NUMERIC = "Blocks with anything but digits . , -, or with a letter where a report counts only those"
 CONSTRAINED = (
     "Whether the LP acted on every token. *yes*: proved; *in its language*: each token is one that the LP allows, and "
-    "no more is known; *not checked*: see Drift, *What the LP did*"
+    "no more is known; *not checked yet*: a run of before it was checked. Drift's card *What the LP did* checks it and "
+    "says more, as does `python -m engine ask drift_constrained RUN`"
 )
 RUN_TABLE = EntryTable(
     "run",

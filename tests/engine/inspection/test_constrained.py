@@ -14,7 +14,7 @@ from torch import Tensor
 from engine.decode.hf import _Masks
 from engine.inspection import constrained
 from engine.inspection.canary import KINDS, FindingKind
-from engine.inspection.constrained import PROBED, PROOFS, columns, follow_stored, stored_verdict, verdict
+from engine.inspection.constrained import PROBED, PROOFS, columns, follow_stored, stored_verdict, verdict, with_verdict
 from engine.inspection.runs import facts_of
 from engine.lp.exact import ExactConstraint
 from engine.lp.table import Program
@@ -26,7 +26,9 @@ from engine.store.schema import RUN, SAMPLES
 from engine.store.staging import write_entry
 from engine.store.store import DEMO, Store
 from engine.text.tokenizers import load_tokenizer
+from tests.cli import run_json
 from tests.engine.jobs.small_runs import entry_in, finished, started
+from tests.engine.store.reports.documents import CLEAN, PROMPT, file_of, one_text
 from tests.small_models import small_folder
 
 
@@ -49,7 +51,7 @@ def test_no_run_of_the_demo_store_gives_an_alarm() -> None:
         if lp not in ("none", "grammar"):
             assert (followed.tally.followed, followed.findings) == (run.samples, ()), entry.id
             assert followed.tally.seen == 0
-    exact, others = seen.pop("exact"), {"none": {"not checked"}, "grammar": {"its own yes"}}
+    exact, others = seen.pop("exact"), {"none": {"no LP"}, "grammar": {"its own yes"}}
     assert exact == {"in its language", "its own yes"}
     assert {lp: words for lp, words in seen.items() if words != {"in its language"}} == others
     assert len(seen) >= 6
@@ -71,6 +73,8 @@ def test_a_limit_inside_a_block_is_named_and_no_fault_of_the_lp(tmp_path: Path, 
 def test_a_run_without_an_lp_says_nothing(tmp_path: Path, folder: Path) -> None:
     entry = finished(started(tmp_path, folder, 2, plan={"lp": "none"}))
     assert "constrained" not in entry.row and constrained_words(entry) == "no LP"
+    answered = ask(Store(entry.files), "drift_constrained", [entry.id])
+    assert answered.answer == "Constrained: no LP. The model wrote freely."  # the bug: not checked
 
 
 def test_an_lp_that_was_dropped_is_in_its_runs_sheet_with_the_place(
@@ -135,7 +139,22 @@ def test_an_imported_text_is_in_its_language_or_not_and_never_more(tmp_path: Pat
         samples = SAMPLES.rows([{"run_id": name, "sample_id": 0, "smiles": "CO", "text": text}])
         entry = write_entry(Files(tmp_path), RUN, name.replace(" ", "-"), row, [{SAMPLES.name: samples}])
         found = stored_verdict(entry, follow_stored(facts_of(entry), entry, 10))
-        assert (found.constrained, constrained_words(entry)) == (expected, "not checked"), found
+        assert (found.constrained, constrained_words(entry)) == (expected, "not checked yet"), found
+        assert constrained_words(with_verdict(entry)) == expected
+        again = Store(entry.files).entry(entry.id)
+        assert (again.row["constrained"], with_verdict(again)) == (expected, again)  # said once
+
+
+def test_a_report_that_is_imported_says_whether_its_texts_are_in_its_lps_language(tmp_path: Path) -> None:
+    file = file_of(tmp_path, one_text(f"{PROMPT}{CLEAN}", processor_type="exact", version=None))
+    (row,) = run_json("import", str(file), "--store", str(tmp_path / "store"))
+    assert (row["constrained"], row["lp"]) == ("in its language", "exact")
+    assert row["constrained_why"].endswith("whether the LP was asked at each step is not known")
+    document = one_text(f"{PROMPT}{CLEAN}", processor_type="exact", version=None)
+    document["passes"] *= 30  # enough to tell a number format, which 1.2345 is not of
+    (row,) = run_json("import", str(file_of(tmp_path, document)), "--store", str(tmp_path / "store"))
+    assert row["constrained"] == "not in its language"
+    assert row["constrained_why"].endswith("; numbers as most of its texts have them: always 1 decimal")
 
 
 GOOD = "[CONFORMER][C]<0.5,1.25,-3.0>[O]<1.5,0.25,0.75>[/CONFORMER]"

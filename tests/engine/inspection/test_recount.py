@@ -12,6 +12,7 @@ import pytest
 
 from engine.comparing.measures import run_name, run_names
 from engine.errors import RunError
+from engine.inspection.constrained import with_verdict
 from engine.inspection.judging import judge_run
 from engine.inspection.recount import former_runs, recount_run
 from engine.inspection.runs import run_facts
@@ -84,10 +85,15 @@ def test_counting_again_changes_no_byte_of_what_is_current(parts: tuple[str, str
     rewrite_run(store_at(tmp_path).entry(run_id), {}, {})  # in the present version
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     assert former_runs(store_at(tmp_path)) == []
+    again = recount_run(store_at(tmp_path), run_id)  # a run of before its LP was checked
+    assert set(again.changed) == (set() if "none" in parts else {"constrained", "constrained_why"})
+    now = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert now | {"run.json": b""} == before | {"run.json": b""}
     assert recount_run(store_at(tmp_path), run_id).changed == {}
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == now
 
 
+CHECKED = ("constrained", "constrained_why")
 LATER = {
     "samples": ["conformers", "passed_each", "clean_each", "usable_each"],
     "blocks": ["conformer"],
@@ -111,8 +117,11 @@ def test_a_verdict_of_today_does_not_hide_that_an_earlier_version_counted_less(t
     assert judged.row["counted_by"] == sheet["counted_by"] and "conformers" not in judged.row
     assert former_runs(store) == [judged] and not has_former_counts(judged)
     again = recount_run(store, run_id)
-    assert again.words == "conformers unknown -> 64, passed_conformers unknown -> 64, clean_conformers unknown -> 64"
-    assert again.entry.row == sheet and former_runs(store) == []
+    counts = "conformers unknown -> 64, passed_conformers unknown -> 64, clean_conformers unknown -> 64"
+    assert again.words == f"{counts}, constrained unknown -> in its language"
+    assert (
+        again.entry.row == {**sheet, **{name: again.entry.row[name] for name in CHECKED}} and former_runs(store) == []
+    )
     assert {name: again.entry.read(name) for name in ("samples", "blocks")} == {
         name: as_made[name] for name in ("samples", "blocks")
     }
@@ -125,10 +134,11 @@ def test_where_the_model_closes_its_blocks_the_rules_agree(own: Store) -> None:
 
 def test_what_an_earlier_version_had_no_column_for_is_unknown_until_it_is_counted(own: Store) -> None:
     rows = [row | {"decodes": None} for row in own.entry(EXACT).read(SAMPLES.name).to_pylist()]
-    former = rewrite_run(own.entry(EXACT), {SAMPLES.name: SAMPLES.rows(rows)}, {"decodes": None, "counted_by": None})
+    missing = dict.fromkeys(("decodes", "counted_by", "constrained"))
+    former = rewrite_run(own.entry(EXACT), {SAMPLES.name: SAMPLES.rows(rows)}, missing)
     assert former_runs(own) == [former] and not has_former_counts(former)
     again = recount_run(own, EXACT)
-    assert again.words == "decodes unknown -> 64" and former_runs(own) == []
+    assert again.words == "decodes unknown -> 64, constrained unknown -> in its language" and former_runs(own) == []
     assert all(again.entry.read(SAMPLES.name)["decodes"].to_pylist())
 
 
@@ -150,7 +160,7 @@ def test_a_continuation_that_is_stored_decides_and_is_kept(own: Store) -> None:
 
 def test_an_import_is_read_again_from_the_file_that_it_keeps(tmp_path: Path) -> None:
     store = store_at(tmp_path / "store")
-    fresh = import_report(store, file_of(tmp_path, document()))
+    fresh = with_verdict(import_report(store, file_of(tmp_path, document())))
     tables = tables_of(fresh)
     store.annotate(fresh.id, label="mine")
     rows = [row | {"kinds": ["cut"], "drift": 7} for row in fresh.read(BLOCKS.name).to_pylist()]

@@ -232,6 +232,21 @@ def test_what_else_differs_is_a_table(store: Store) -> None:
     assert {row["set-up"]: (row.get("exact"), row.get("guarded")) for row in settings} == {"batch size": ("8", "32")}
 
 
+def test_a_run_of_which_the_lp_did_not_act_is_named(store: Store) -> None:
+    """The bug: next to a run without an LP nothing said so, as nothing else was known to differ."""
+    write_run(store, "a", [sample_row(0)], lp="none")
+    write_run(store, "b", [sample_row(0)], lp="exact", constrained="no", constrained_why="1 sample of 1: dropped")
+    note = "exact: its LP did not act on every token (1 sample of 1: dropped)."
+    for ids in (["a", "b"], ["b"]):
+        assert note in rows("compare_figures", ids, store, "notes")[0]["note"]
+    (row,) = [row for row in rows("compare_figures", ["a", "b"], store, "set-up") if row["set-up"] == "constrained"]
+    assert (row["none"], row["exact"]) == ("no LP", "no")
+    store.annotate("b", label="mine")
+    write_run(store, "c", [sample_row(0)], lp="exact", constrained="not in its language", label="theirs")
+    first, second = rows("compare_figures", ["b", "c"], store, "notes")[:2]
+    assert "did not act" in first["note"] and "does not allow all of its tokens" in second["note"]
+
+
 def test_runs_of_four_engines_are_told_apart_and_timed(store: Store) -> None:
     """The same molecules, model and LP; only what wrote them differs, and the LP of one."""
     ids = write_four_engines(store)
@@ -332,6 +347,23 @@ def test_checkpoints_of_a_model_are_lines_over_their_steps(tmp_path: Path) -> No
     ]
     assert points == [(10.0, 1.0), (200.0, 2.0), (900.0, 3.0)]
     assert not rows("compare_matrix", ids[:2], store, "steps")
+
+
+def test_each_engine_has_a_line_of_its_own_over_the_steps(tmp_path: Path) -> None:
+    """The bug: one line went to and fro between two engines, and two steps of each counted as four."""
+    store = Store(Files(tmp_path))
+    for backend, steps in (("fast", (1, 2, 3)), ("server", (1, 2, 3)), ("hf", (1, 2))):
+        for step in steps:
+            about: Row = {"backend": backend, "model_step": str(step), "wall_s": float(step)}
+            write_run(store, f"{backend}-{step}", [sample_row(0)], lp="exact", model_alias="a", **about)
+    ids = [entry.id for entry in store.listing().entries]
+    steps_of: dict[str, list[float]] = {}
+    for row in rows("compare_matrix", ids, store, "steps"):
+        if row["figure"] == "s per sample":
+            steps_of.setdefault(row["line"], []).append(row["at"])
+    assert steps_of == {"a · exact": [1, 2, 3], "a · server · exact": [1, 2, 3]}
+    ids = [id_ for id_ in ids if id_ not in ("fast-3", "server-3")]
+    assert not rows("compare_matrix", ids, store, "steps")
 
 
 # --- time -------------------------------------------------------------------------------------------------------------

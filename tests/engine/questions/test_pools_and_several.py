@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from engine.inspection.runs import facts_of
 from engine.questions import ask
 from engine.questions.question import NeedsTexts
+from engine.store.entries import constrained_words
 from engine.store.store import Store
 from pages._kit.components.matrix import _cell
+from pages._kit.entry_table import RUN_TABLE
 from tests.cli import run, run_json
 from tests.engine.chem.pickles import conformers
 from tests.engine.chem.test_pools import sdf
@@ -53,6 +56,14 @@ def test_a_pool_next_to_texts_is_left_out_of_questions_about_texts_and_named(hom
     assert "Left out" not in ask(store, "compare_lengths", ["one"]).answer
     with pytest.raises(NeedsTexts, match=f"{pool} has conformers alone"):
         ask(store, "compare_lengths", [pool])
+
+
+def test_a_pool_says_nothing_of_an_lp(home: tuple[Store, str]) -> None:
+    store, pool = home
+    entry = store.entry(pool)
+    assert (constrained_words(entry), facts_of(entry).constrained) == (None, "")  # the bug: not checked
+    (column,) = (column for column in RUN_TABLE.columns if column.name == "constrained")
+    assert column.value(entry) is None
 
 
 def test_the_time_of_a_test_is_known_also_where_the_control_is_a_pool(home: tuple[Store, str]) -> None:
