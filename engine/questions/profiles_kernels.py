@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.figures.statistics import quotient
@@ -41,8 +41,22 @@ def families(store: Store, entries: Sequence[Entry]) -> list[str]:
 
 def operations(store: Store, entries: Sequence[Entry]) -> dict[str, str]:
     """Those of these traces, the longest first, as choices of which none may be chosen."""
+    labels = labels_of(store, entries, MOST_NAME)
+    return {"": "none"} | {key_of(name): label for name, label in labels.items()}
+
+
+def labels_of(store: Store, entries: Sequence[Entry], most: int) -> dict[str, str]:
+    """By full name, the longest first: short names of about so many characters. Those that would be the same on a bar
+    are numbered, in the list too: ``elementwise_kernel (2)``."""
     found = store.table(BY_TIME, of=[entry.id for entry in entries]).to_pylist()
-    return {"": "none"} | {key_of(row["name"]): shortened(row["short_name"], MOST_NAME) for row in found}
+    on_bars = Counter(shortened(row["short_name"], MOST_BAR) for row in found)
+    numbers, labels = Counter[str](), dict[str, str]()
+    for row in found:
+        on_bar = shortened(row["short_name"], MOST_BAR)
+        numbers[on_bar] += 1
+        number = f" ({numbers[on_bar]})" if on_bars[on_bar] > 1 else ""
+        labels[row["name"]] = shortened(row["short_name"], most) + number
+    return labels
 
 
 def key_of(name: str) -> str:
@@ -50,10 +64,14 @@ def key_of(name: str) -> str:
     return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
-MOST_NAME = 80
-BY_TIME = """
-SELECT name, min(coalesce(short_name, name)) AS short_name FROM trace_ops WHERE side IN ('device', 'host')
-GROUP BY name ORDER BY sum(coalesce(self_us, total_us)) DESC, name
+MOST_NAME, MOST_BAR = 80, 34
+WORK = """
+SELECT *, coalesce(self_us, total_us) AS us FROM trace_ops
+QUALIFY side = if(bool_or(side = 'device') OVER (PARTITION BY trace_id), 'device', 'host')
+"""
+"""Of a trace with a device that device's operations, else the host's."""
+BY_TIME = f"""
+SELECT name, min(coalesce(short_name, name)) AS short_name FROM ({WORK}) GROUP BY name ORDER BY sum(us) DESC, name
 """
 OPTIONS = (
     Option("change", None, "Change of calls", {name: WORDS.get(name, name) for name in CHANGES}, is_many=True),
@@ -88,12 +106,8 @@ SHOWN_ALONE = ["short_name", "family", "total_us_control", "share", "calls_contr
 SHOWN = ["short_name", "difference_us", "change", "total_us_control", "total_us_test", "total_us_speed",
          "calls_control", "calls_test", "calls_ratio", "mean_us_control", "mean_us_test", "family", "name"]  # fmt: skip
 Row = dict[str, Any]
-SQL = """
-WITH ops AS (
-    SELECT *, coalesce(self_us, total_us) AS us, trace_id = $control AS is_control, trace_id = $test AS is_test
-    FROM trace_ops
-    QUALIFY side = if(bool_or(side = 'device') OVER (PARTITION BY trace_id), 'device', 'host')
-)
+SQL = f"""
+WITH ops AS (SELECT *, trace_id = $control AS is_control, trace_id = $test AS is_test FROM ({WORK}))
 SELECT name, coalesce(sum(calls) FILTER (is_control), 0)::BIGINT AS calls_control,
        coalesce(sum(calls) FILTER (is_test), 0)::BIGINT AS calls_test,
        coalesce(sum(us) FILTER (is_control), 0) AS us_control, coalesce(sum(us) FILTER (is_test), 0) AS us_test,
@@ -118,7 +132,8 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     table = [row | shown_parts(row, whole_us, options, is_alone=is_alone) for row in chosen]
     table.sort(key=lambda row: (not row["is_pinned"], -abs(row["value"]), row["name"]))
     reason = incomparable(control, test)
-    bars = [] if reason else bars_of(table, is_unfolded=options["small"])
+    labels = labels_of(store, entries, MOST_BAR)
+    bars = [] if reason else bars_of(table, labels, is_unfolded=options["small"])
     picked = next((row["name"] for row in table if row["is_pinned"]), None)
     streams = store.table(STREAMS, {"name": picked, "control": ids[0]}, of=ids).to_pylist()
     names = entry_names(entries)
@@ -153,9 +168,9 @@ def is_in(row: Row, options: Options) -> bool:
     return is_changed and is_family and all(word in row["name"].casefold() for word in words)
 
 
-def bars_of(table: Sequence[Row], *, is_unfolded: bool) -> list[Row]:
+def bars_of(table: Sequence[Row], labels: Mapping[str, str], *, is_unfolded: bool) -> list[Row]:
     bars = fold_small([row | {"bar": row["name"]} for row in table if row["value"]], "value", "bar", is_unfolded)
-    return [{**bar, "short_name": shortened(bar.get("short_name", bar["bar"]), 34)} for bar in bars]
+    return [{**bar, "short_name": labels.get(bar["bar"], bar["bar"])} for bar in bars]
 
 
 def shown_parts(row: Row, whole_us: float, options: Options, *, is_alone: bool) -> Row:

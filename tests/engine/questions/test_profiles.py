@@ -249,6 +249,25 @@ def test_operations_that_came_went_grew_and_shrank(store: Store, tmp_path: Path)
     assert [row["delay_us"] for row in streams[:2]] == [20, 20]
 
 
+def test_what_can_be_pinned_is_what_the_bars_show_and_each_of_it_has_a_name_of_its_own(
+    store: Store, tmp_path: Path
+) -> None:
+    """The bugs: operators of the host could be pinned where a device has the work, and nothing was; two kernels with
+    one short name were one bar, and one choice looked like the other."""
+    kernel = "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<{}>>(int)"
+    wide, narrow = kernel.format("double"), kernel.format("float")
+    traced = [event("cpu_op", "aten::linear", 0, 90), *kernels((wide, 30), (GEMM, 20), (narrow, 10))]
+    entry = added(store, tmp_path, traced)
+    choices = choices_of(question_of("profiles_kernels").OPTIONS[-1], store, [entry])
+    short = "vectorized_elementwise_kernel [FillFunctor]"
+    assert [*choices.values()] == ["none", f"{short} (1)", GEMM, f"{short} (2)"]
+    for key in [key for key in choices if key]:
+        assert rows(store, "kernels", entry, table="streams", operation=key)
+    bars = {row["short_name"]: row["name"] for row in rows(store, "kernels", entry, table="largest")}
+    label = "vectorized_elementwise_kernel [Fi…"
+    assert bars == {f"{label} (1)": wide, GEMM: GEMM, f"{label} (2)": narrow}
+
+
 # --- timeline, reports ------------------------------------------------------------------------------------------------
 def test_work_along_time_is_that_of_the_families(store: Store, tmp_path: Path) -> None:
     write_trace(tmp_path / "made.json", 4_000)
