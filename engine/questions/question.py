@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, Literal, Protocol
 
 import pyarrow as pa
@@ -155,12 +156,14 @@ class Question(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answered:
-    """``answer`` as ``answer_text`` makes it. One is kept and given again, so what is drawn of it is kept by itself."""
+    """``answer`` as ``answer_text`` makes it. One is kept and given again, so what is drawn of it is kept by its
+    ``number``, which no other has."""
 
     answer: str
     tables: Tables
     options: Options
     names: Mapping[str, str] = field(default_factory=dict)  # of runs, by id
+    number: int = field(default_factory=count().__next__)
 
 
 def answer_text(lines: Iterable[str], notes: Iterable[str] = ()) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 from engine.store.entries import Entry
@@ -12,12 +13,6 @@ from engine.store.store import Store
 
 Arguments = ParamSpec("Arguments")
 Value = TypeVar("Value")
-
-
-@dataclass(frozen=True, slots=True)
-class _Call:
-    key: Hashable
-    make: Callable[[], Any] = field(compare=False)
 
 
 @runtime_checkable
@@ -29,13 +24,25 @@ class HasKey(Protocol):
 
 
 class Memo(Generic[Value]):
-    """The last few values. Two threads that miss at once both compute: neither waits for the other."""
+    """The last few values. Two threads that miss at once both compute: neither waits for the other. What a value was
+    made of is not kept."""
 
     def __init__(self, most: int) -> None:
-        self._made = functools.lru_cache(most)(lambda call: call.make())
+        self.most = most
+        self._made: OrderedDict[Hashable, Value] = OrderedDict()
+        self._lock = Lock()
 
     def of(self, key: Hashable, make: Callable[[], Value]) -> Value:
-        value: Value = self._made(_Call(key, make))
+        with self._lock:
+            if key in self._made:
+                self._made.move_to_end(key)
+                return self._made[key]
+        value = make()
+        with self._lock:
+            value = self._made.setdefault(key, value)
+            self._made.move_to_end(key)
+            while len(self._made) > self.most:
+                self._made.popitem(last=False)
         return value
 
     def put(self, key: Hashable, value: Value) -> None:

@@ -396,7 +396,7 @@ def _chart(table: pa.Table) -> None:
     if table.num_rows > MOST_DRAWN:
         st.caption(f"The first {MOST_DRAWN:,} rows are drawn.")
     config = {"displaylogo": False, "modeBarButtons": [["toImage"]]}
-    alt = alt_of("SQL", "", rows, chart)
+    alt = alt_of("SQL", "", len(rows), chart)
     st.plotly_chart(figure_of(chart, rows, {}, {}), theme=None, config=config, key="sql_figure", alt=alt)
 
 

@@ -55,7 +55,9 @@ THREE_DIGITS = ("%.10g", three_digits)
 """Of any other unit."""
 AS_BUTTONS, MOST_BUTTON_CHARS = 3, 90  # more choices, or longer ones, are a list
 ALL_FIGURES = "all_figures"  # the fold below the table of LPs and models
+SMALL_CHART = 1_000  # rows
 _figures: Memo[go.Figure] = Memo(48)  # plotly checks all of a figure, 0.1 s, as it is made
+_large_figures: Memo[go.Figure] = Memo(6)
 PICTURE = ["toImage"]
 ZOOM = ["pan2d", "zoom2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]
 
@@ -182,10 +184,9 @@ def draw(
     table = answered.tables.get(chart.table)
     if table is None or not table.num_rows:
         return
-    rows = [] if chart.kind == "time" else table.to_pylist()
     chart_key = f"chart-{key}-{number}"
     if chart.kind == "matrix":
-        show_matrix(chart_key, rows, answered, colours)
+        show_matrix(chart_key, table.to_pylist(), answered, colours)
         return
     picked = st.session_state.pop(f"open {chart_key}", None)
     if picked is not None:
@@ -195,14 +196,15 @@ def draw(
     def make() -> go.Figure:
         if is_time:
             return time_figure(chart, answered.tables, question.COLUMNS)
-        return figure_of(chart, rows, question.COLUMNS, names, colours)
+        return figure_of(chart, table.to_pylist(), question.COLUMNS, names, colours)
 
-    drawn = answered, number, tuple(names), tuple(colours.items()), palette().background
+    drawn = answered.number, number, tuple(names), tuple(colours.items()), palette().background
+    rows = sum(part.num_rows for part in answered.tables.values()) if is_time else table.num_rows
     st.plotly_chart(
-        _figures.of(drawn, make),
+        (_figures if rows <= SMALL_CHART else _large_figures).of(drawn, make),
         theme=None,
         key=chart_key,
-        alt=alt_of(question.TITLE, answered.answer.partition("\n")[0], rows, chart),
+        alt=alt_of(question.TITLE, answered.answer.partition("\n")[0], table.num_rows, chart),
         on_select=(lambda: follow(chart, chart_key)) if chart.picks else "ignore",
         selection_mode="points",
         config={

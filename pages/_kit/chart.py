@@ -536,6 +536,6 @@ def kind_legend(chart: Chart, rows: Sequence[Row]) -> Iterator[Row]:
             }
 
 
-def alt_of(title: str, answer: str, rows: Sequence[Row], chart: Chart) -> str:
+def alt_of(title: str, answer: str, rows: int, chart: Chart) -> str:
     """What a screen reader gets in the chart's place."""
-    return one_line(f"{title} {answer} A chart of {counted(len(rows), 'row')}, {chart.y} by {chart.x}.")
+    return one_line(f"{title} {answer} A chart of {counted(rows, 'row')}, {chart.y} by {chart.x}.")

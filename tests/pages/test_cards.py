@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import gc
 import math
+import weakref
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from engine import questions
 from engine.figures.words import hundredths
 from engine.questions import PAGES, ask, question_of
-from engine.questions.question import Chart, Column, cell_of, rows_table
+from engine.questions.question import Answered, Chart, Column, cell_of, rows_table
+from engine.store.memo import Memo
 from engine.store.store import Store
+from pages._kit import card
 from pages._kit.card import ALL_FIGURES, shown_column, width_of
 from pages._kit.chart import FADED, figure_of, safe
 from pages._kit.theme import LIGHT, mixed
@@ -111,6 +117,45 @@ def test_a_damaged_run_fails_its_own_cards_alone(own: Store) -> None:
     assert "damaged" in words(opened("Charts", "Failures", control="one"))
     app = opened("Charts", "Where time goes", control="one")
     assert not app.error and "forward takes 50" in words(app)
+
+
+def test_a_chart_that_is_kept_keeps_no_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bug: up to 48 charts kept all rows that they and their answers had been made of, 500 MB for large runs."""
+    answers = Memo[Answered](8)
+    monkeypatch.setattr(questions, "_answers", answers)
+    tables: list[weakref.ref[Any]] = []
+
+    def asked(*about: Any) -> Answered:
+        answered = ask(*about)
+        tables.append(weakref.ref(answered.tables["main"]))
+        return answered
+
+    monkeypatch.setattr(card, "ask", asked)
+    opened("Charts", "Speed and pass rate", control=NONE, test=[EXACT])
+    gc.collect()
+    assert tables[0]() is not None  # by its answer
+    for number in range(8):
+        answers.put(number, Answered("", {}, {}))
+    gc.collect()
+    assert tables[0]() is None
+
+
+@pytest.mark.parametrize(("most_rows", "made"), [(2, 1), (1, 2)])
+def test_a_chart_is_made_once_but_of_large_ones_the_last_few_alone_are_kept(
+    most_rows: int, made: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(card, "SMALL_CHART", most_rows)
+    monkeypatch.setattr(card, "_figures", Memo(1))
+    monkeypatch.setattr(card, "_large_figures", Memo(0))
+    rows: list[int] = []
+
+    def made_of(*about: Any) -> Any:
+        rows.append(len(about[1]))
+        return figure_of(*about)
+
+    monkeypatch.setattr(card, "figure_of", made_of)
+    opened("Charts", "Speed and pass rate", control=NONE, test=[EXACT]).run()
+    assert rows == [2] * made
 
 
 # --- charts -----------------------------------------------------------------------------------------------------------
