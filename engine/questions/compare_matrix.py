@@ -35,6 +35,7 @@ from engine.comparing.paired import compare_entries, read_ahead
 from engine.figures.statistics import Interval, quotient, wilson
 from engine.figures.words import listed, percent, span, speed
 from engine.lp_records import NO_LP
+from engine.questions.compare_figures import constrained_notes
 from engine.questions.question import Chart, Column, Of, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry, run_value
 from engine.store.schema import TRACE
@@ -230,13 +231,13 @@ def over_steps(by_place: Mapping[tuple[str, str, str], Entry], cells: Sequence[C
 
 
 def notes(entries: Sequence[Entry], by_place: Mapping[tuple[str, str, str], Entry]) -> list[str]:
-    """What has no ratio, what is not in the table, and how large the models are."""
-    lines = []
+    """Whose LP did not act, what has no ratio, what is not in the table, and how large the models are."""
+    names = run_names(entries)
+    lines = constrained_notes(entries, names)
     models = dict.fromkeys(key[:2] for key in by_place)
     if alone := [f"{model} ({origin})" for origin, model in models if (origin, model, NO_LP) not in by_place]:
         lines.append(f"No run without an LP, so no ratio: {listed(alone)}.")
     shown = {entry.id for entry in by_place.values()}
-    names = run_names(entries)
     pools = [names[entry.id] for entry in entries if is_pool(entry)]
     others = [names[entry.id] for entry in entries if entry.id not in shown and not is_pool(entry)]
     if pools:

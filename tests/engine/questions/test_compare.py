@@ -238,7 +238,8 @@ def test_a_run_of_which_the_lp_did_not_act_is_named(store: Store) -> None:
     write_run(store, "b", [sample_row(0)], lp="exact", constrained="no", constrained_why="1 sample of 1: dropped")
     note = "exact: its LP did not act on every token (1 sample of 1: dropped)."
     for ids in (["a", "b"], ["b"]):
-        assert note in rows("compare_figures", ids, store, "notes")[0]["note"]
+        for key in ("compare_matrix", "compare_figures"):
+            assert rows(key, ids, store, "notes")[0]["note"] == note
     (row,) = [row for row in rows("compare_figures", ["a", "b"], store, "set-up") if row["set-up"] == "constrained"]
     assert (row["none"], row["exact"]) == ("no LP", "no")
     store.annotate("b", label="mine")
