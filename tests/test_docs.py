@@ -82,7 +82,10 @@ def test_the_readmes_figures_come_out() -> None:
     faster = re.search(r"exact \(([\d.]+)× faster\)", called(of_compare).out)
     assert faster
     exact, shaped = judged(of_exact), judged(of_shaped)
-    llama = [judged(command.replace("demo-qwen", "demo-llama")) for command in (of_exact, of_shaped)]
+    of_llama = [
+        re.sub("demo-qwen-final-([a-z]+)[-0-9a-f]*", r"demo-llama-final-\1", of) for of in (of_exact, of_shaped)
+    ]
+    llama = [judged(command) for command in of_llama]
     figures = [
         *(f"{100 * drift[name] / drift['blocks']:.0f} %" for name in ("cut", "junk_prone")),
         f"{float(faster[1]):.1f}x faster",
