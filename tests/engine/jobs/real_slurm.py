@@ -21,7 +21,7 @@ import pytest
 from tests.support import ROOT
 
 PROGRAMS = "munged slurmctld slurmd sbatch srun scontrol squeue scancel".split()
-PATIENCE_S = 120.0
+PATIENCE_S = 230.0
 QUIET = subprocess.DEVNULL
 CONFIG = """
 ClusterName=driftscope
