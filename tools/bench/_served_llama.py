@@ -21,7 +21,7 @@ from engine.lp.numbers import AXES
 from engine.models.loading import LoadedModel
 from engine.records import BinFormat, Molecule, NumberFormat
 from tools.llama_cpp import package
-from tools.llama_cpp.converting import facts, tensors
+from tools.llama_cpp.converting import write_gguf
 from tools.llama_cpp.session import LlamaSetting, Weights, library, quantised
 
 PRE = {"qwen3": "qwen2", "qwen3-bins": "qwen2", "llama3": "llama-bpe"}
@@ -30,14 +30,9 @@ NORMAL, USER_DEFINED, UNUSED = 1, 4, 5
 LENGTH = 1_400
 
 
-def write_with_vocabulary(loaded: LoadedModel, path: Path) -> None:
-    config, backend = loaded.model.config, loaded.tokenizer.backend
-    writer = package("gguf").GGUFWriter(str(path), str(config.model_type))
-    for key, value in facts(config, loaded.entry.name).items():
-        if key.startswith("tokenizer.") or key.endswith(".vocab_size"):
-            continue
-        add = {str: writer.add_string, int: writer.add_uint32, float: writer.add_float32}[type(value)]
-        add(key, value)
+def write_vocabulary(loaded: LoadedModel, writer: Any) -> None:
+    """Into a file of weights, by the package's writer."""
+    backend = loaded.tokenizer.backend
     model = json.loads(backend.to_str())["model"]
     added = backend.get_added_tokens_decoder()
     names = {id_: text for text, id_ in backend.get_vocab(with_added_tokens=True).items()}
@@ -52,12 +47,6 @@ def write_with_vocabulary(loaded: LoadedModel, path: Path) -> None:
     assert loaded.tokenizer.end_id is not None
     writer.add_eos_token_id(loaded.tokenizer.end_id)
     writer.add_add_bos_token(False)
-    for name, values in tensors(config, loaded.model.state_dict(), loaded.entry.name):
-        writer.add_tensor(name, values)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
 
 
 def grammar_of(molecule: Molecule, form: NumberFormat) -> str:
@@ -92,7 +81,7 @@ class LlamaServed:
         package("llama_cpp"), package("gguf")  # before hundreds of megabytes are written
         self._loaded, self._threads = loaded, threads
         path = aside / "model.gguf"
-        write_with_vocabulary(loaded, path)
+        write_gguf(loaded, path, write_vocabulary)
         if dtype == "bfloat16":
             whole, path = path, aside / "model-bf16.gguf"
             quantised(whole, path, LlamaSetting("bf16", "MOSTLY_BF16"), threads)

@@ -1,15 +1,16 @@
 """A model of ours as a GGUF file in single precision: names, order of rows, and what llama.cpp has to be told.
 
-Token ids stay what they are: the file holds no vocabulary (tokenizer ``none``), only its size. What is planned here is
-plain arrays and numbers; only ``write_gguf`` needs the package ``gguf``. Known are the architectures ``qwen3`` and
-``llama`` as transformers has them, with tied or own output rows. Coarser precisions llama.cpp makes by itself.
+Token ids stay what they are: unless asked, the file holds no vocabulary (tokenizer ``none``), only its size. What is
+planned here is plain arrays and numbers; only ``write_gguf`` needs the package ``gguf``. Known are the architectures
+``qwen3`` and ``llama`` as transformers has them, with tied or own output rows. Coarser precisions llama.cpp makes by
+itself.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,13 +62,20 @@ class Rope:
     factors: tuple[float, ...] = ()
 
 
-def write_gguf(loaded: LoadedModel, path: Path) -> None:
-    """The whole model; what is there already is written over."""
+def write_gguf(
+    loaded: LoadedModel, path: Path, write_vocabulary: Callable[[LoadedModel, Any], None] | None = None
+) -> None:
+    """The whole model; what is there already is written over. ``write_vocabulary`` gets the package's writer, in place
+    of what says that the file holds none."""
     config = loaded.model.config
     writer = package("gguf").GGUFWriter(str(path), str(config.model_type))
     for key, value in facts(config, loaded.entry.name).items():
+        if write_vocabulary is not None and (key.startswith("tokenizer.") or key.endswith(".vocab_size")):
+            continue
         add = {str: writer.add_string, int: writer.add_uint32, float: writer.add_float32}[type(value)]
         add(key, value)
+    if write_vocabulary is not None:
+        write_vocabulary(loaded, writer)
     for name, values in tensors(config, loaded.model.state_dict(), loaded.entry.name):
         writer.add_tensor(name, values)
     writer.write_header_to_file()
