@@ -19,6 +19,7 @@ from engine.records import RULE_HELP
 from engine.store.entries import (
     FORMER_COUNTS,
     Entry,
+    constrained_words,
     has_former_counts,
     is_profiled,
     label_words,
@@ -283,6 +284,20 @@ def conformers_per_answer(entry: Entry) -> int | None:
     """As asked for; None where that is not known."""
     stated = entry.row.get("conformers_per_answer")
     return 1 if stated is None and entry.row["origin"] == "measured" else stated
+
+
+def constrained_notes(entries: Sequence[Entry], names: Mapping[str, str]) -> list[str]:
+    """Of runs whose LP did not act on every token: they are not what an LP would have written."""
+    faults = {
+        "no": "its LP did not act on every token",
+        "not in its language": "its LP does not allow all of its tokens",
+    }
+    words = {entry.id: faults.get(constrained_words(entry) or "") for entry in entries}
+    return [
+        f"{names[entry.id]}: {words[entry.id]} ({entry.row.get('constrained_why') or 'cause unknown'})."
+        for entry in entries
+        if words[entry.id]
+    ]
 
 
 def pool_notes(entries: Sequence[Entry], names: Mapping[str, str]) -> list[str]:

@@ -260,9 +260,15 @@ class Generation:
 
     def read_again(self, sample: Sample, masses: Mapping[int, CloseMass]) -> Sample:
         """The sample with what the model wanted where its blocks were closed by force."""
-        written = (sample.token_ids, sample.forced, sample.stop_reason)
-        more: dict[str, Any] = {"masses": masses, "guarding": sample.guarding, "unseen": sample.unseen}
-        return self._read(sample.sample_id, *written, **more)
+        return self._read(
+            sample.sample_id,
+            sample.token_ids,
+            sample.forced,
+            sample.stop_reason,
+            masses=masses,
+            guarding=sample.guarding,
+            unseen=sample.unseen,
+        )
 
     def _sample(self, stop: Stop) -> Sample:
         steps = self._open.pop(stop.sample, [])
@@ -271,8 +277,16 @@ class Generation:
         masses, guarding = self._masses(stop.sample, ids, diagnoses), None
         if self.request_of(stop.sample).guard is not None:
             guarding = self._guarding(stop, steps)
-        more: dict[str, Any] = {"masses": masses, "guarding": guarding, "unseen": stop.unseen}
-        return self._read(stop.sample, ids, forced, stop.reason, diagnoses=diagnoses, **more)
+        return self._read(
+            stop.sample,
+            ids,
+            forced,
+            stop.reason,
+            diagnoses=diagnoses,
+            masses=masses,
+            guarding=guarding,
+            unseen=stop.unseen,
+        )
 
     def _guarding(self, stop: Stop, steps: Sequence[Step]) -> Guarding:
         shapings = None

@@ -353,8 +353,8 @@ class _StepCriterion(StoppingCriteria):
                 continue
             if work.guarded is not None:
                 _, back = work.guarded.passed(work.written, [ids[row]], places[row], end)
-            of_step = {"forced": bool(forced[row]), "is_seen": masks.was_asked}
-            events.append(work.write(ids[row], diagnosis=diagnosis, **of_step))
+            step = work.write(ids[row], forced=bool(forced[row]), diagnosis=diagnosis, is_seen=masks.was_asked)
+            events.append(step)
             reason = work.ended(end) or ("time" if is_late else None)
             if back is not None:  # it leaves the batch, and starts again in another
                 events.append(back)

@@ -71,24 +71,11 @@ class Follower:
     def take(self, id_: int) -> bool:
         """Moves behind a token; whether it was forced. Behind one that was not allowed, nothing is."""
         is_forced = self.forced_id != NO_ID
-        if not self.allows(id_):
-            self.is_lost = True
-            return False
-        cell, node = self.cell, self.node
-        if self._forced[cell] != NO_ID:
-            target, after, stays = cell + 1, node, False
-        else:
-            kind = self._kind(id_)
-            move, after = self._rows.move[node][kind], self._rows.goto[node][kind]
-            target, stays = self._jump[cell] if move == JUMP else cell + move, move == STAY
-        self.cell = min(target, self._last)
-        entry = self._entry[self.cell]
-        self.node = after if stays or entry == KEEP else entry
-        return is_forced
+        return self.follow((id_,)) == 1 and is_forced
 
     def follow(self, ids: Sequence[int]) -> int:
-        """Moves behind these ids, one after the other; how many of them were allowed. As ``take``, without a call a
-        token: a microsecond takes three."""
+        """Moves behind these ids, one after the other; how many of them were allowed. In one loop, since a call a token
+        takes as long as the token."""
         if self.is_lost:
             return 0
         rows, last = self._rows, self._last

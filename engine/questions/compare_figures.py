@@ -31,6 +31,7 @@ from engine.comparing.measures import (
     TIME_CAUTION,
     answer_notes,
     conformers_per_answer,
+    constrained_notes,
     figure,
     has_samples,
     is_pool,
@@ -248,20 +249,6 @@ def notes(store: Store, entries: Sequence[Entry], names: dict[str, str]) -> list
     if timed[1:]:
         lines += size_notes(timed)
     return list(dict.fromkeys(lines))
-
-
-def constrained_notes(entries: Sequence[Entry], names: Mapping[str, str]) -> list[str]:
-    """Of runs whose LP did not act on every token: they are not what an LP would have written."""
-    faults = {
-        "no": "its LP did not act on every token",
-        "not in its language": "its LP does not allow all of its tokens",
-    }
-    words = {entry.id: faults.get(constrained_words(entry) or "") for entry in entries}
-    return [
-        f"{names[entry.id]}: {words[entry.id]} ({entry.row.get('constrained_why') or 'cause unknown'})."
-        for entry in entries
-        if words[entry.id]
-    ]
 
 
 def cut_notes(store: Store, entries: Sequence[Entry], names: dict[str, str]) -> list[str]:

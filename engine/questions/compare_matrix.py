@@ -21,6 +21,7 @@ from engine.comparing.differences import SIGNS, against, size_notes
 from engine.comparing.measures import (
     BY_NAME,
     conformers_per_answer,
+    constrained_notes,
     engine_words,
     figure,
     has_samples,
@@ -35,7 +36,6 @@ from engine.comparing.paired import compare_entries, read_ahead
 from engine.figures.statistics import Interval, quotient, wilson
 from engine.figures.words import listed, percent, span, speed
 from engine.lp_records import NO_LP
-from engine.questions.compare_figures import constrained_notes
 from engine.questions.question import Chart, Column, Of, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry, run_value
 from engine.store.schema import TRACE
