@@ -289,7 +289,7 @@ RUN_TABLE = EntryTable(
         EntryColumn("model", "model", 128, model_words),  # not pinned: Streamlit writes such columns in faint grey
         EntryColumn("lp", "LP", 104, _lp_and_engine, help="And what wrote it where that is hf or a server"),
         _measured("usable", "usable_rate", 92, "good bar", "Of judged answers: clean, stereo right, geometry right"),
-        EntryColumn("constrained", "constrained", 96, constrained_words, help=CONSTRAINED),
+        EntryColumn("constrained", "constrained", 118, constrained_words, help=CONSTRAINED),
         _measured("s / sample", "wall_s_a_sample", 76, "figure", "Wall time over samples"),
         id_column("run", 180),
         row_column("samples", 66, "count"),
