@@ -10,6 +10,8 @@ from collections.abc import Sequence
 
 from engine.lp.table import FIRST_SYMBOL, ILLEGAL, JUMP, KEEP, NO_ID, STAY, SYMBOLS, Automaton, Program
 
+Symbols = tuple[int, ...]
+
 
 class AutomatonRows:
     """An automaton's arrays as lists, made once for all of its programs."""
@@ -29,7 +31,7 @@ class Follower:
         self._rows = rows
         self._forced: list[int] = program.forced.tolist()
         self._entry: list[int] = program.entry.tolist()
-        self._symbols: list[list[int]] = program.symbols.tolist()
+        self._symbols: list[Symbols] = [tuple(of_cell) for of_cell in program.symbols.tolist()]
         self._jump: list[int] = program.jump.tolist()
         self._last = len(program) - 1
         self.begin()
@@ -49,6 +51,11 @@ class Follower:
         only: int = self._rows.single[self.node]
         symbols = self._symbols[self.cell]
         return symbols[FIRST_SYMBOL - only] if only <= FIRST_SYMBOL else only
+
+    @property
+    def symbols_of_cell(self) -> Symbols:
+        """Whatever the node allows; NO_ID where there are fewer."""
+        return self._symbols[self.cell]
 
     @property
     def symbols(self) -> list[int]:

@@ -24,7 +24,7 @@ from engine.chem.smiles import parse_written
 from engine.errors import ConstraintError, shown
 from engine.lp.constraint import Constraint, LpParameters, build_constraint, end_of
 from engine.lp.exact import ExactConstraint
-from engine.lp.follower import AutomatonRows, Follower
+from engine.lp.follower import AutomatonRows, Follower, Symbols
 from engine.lp.served import ServedLp
 from engine.lp.shaped import ShapedMolecule
 from engine.lp.shaped_answer import ProcessedAnswer, TokenAsker
@@ -39,6 +39,8 @@ MOST_COMPILED, MOST_CONSTRAINTS = 512, 16
 MANY = 1 << 30
 Read = Callable[[int], list[int]]
 """A row's ids from this one on."""
+Places = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Rows, and the id of each; a server's scores may be a part of a wider memory."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -189,10 +191,12 @@ class ServedRow:
     def follow(self, count: int, read: Read, end_id: int) -> None:
         """Up to the ``count`` ids that it has now; of those that were followed the last one is looked at again."""
         known = len(self.written)
-        if known and (count < known or read(known - 1)[0] != self.written[-1]):
+        new = read(max(0, known - 1)) if count >= known else []
+        if known and new and new[0] == self.written[-1]:
+            new = new[1:]
+        elif known:
             self._begin()
-            known = 0
-        new = read(known - 1)[1:] if known else read(0)
+            new = read(0)
         was_blind, self.is_blind = self.is_blind, False
         for id_ in new:
             if id_ < 0:  # a server's mark for one that it does not know yet
@@ -206,7 +210,7 @@ class ServedRow:
         self.written.append(id_)
         if self.is_over or self.trouble:
             return
-        self.where.take(id_)
+        self.where.follow((id_,))
         self.is_over = id_ == end_id and not self.where.is_lost
         if self.where.is_lost:
             self.fail(f"its token {len(self.written):,} is {id_}, which was not allowed")
@@ -224,23 +228,39 @@ class Blank:
     else in a step. A finite score that others write between the steps would stay: what a server does to scores (its
     temperature, penalties and filters) leaves minus infinity as it is."""
 
-    def __init__(self, end_id: int) -> None:
-        self._end = end_id
+    def __init__(self) -> None:
         self._scores = torch.zeros(0)
-        self._written: tuple[Tensor, ...] = ()  # rows, ids
+        self._written: list[Places] = []
 
-    def to_write(self, at: tuple[Tensor, Tensor], scores: Tensor) -> Tensor:
-        """Minus infinity in the form of ``scores``, where rows and ids ``at``, and any row's end, will be written. On a
-        device, where a fill costs nothing, ``scores`` themselves."""
-        if scores.device.type != "cpu":
-            return scores.fill_(-torch.inf)
-        if self._scores.shape != scores.shape or self._scores.dtype != scores.dtype:
-            self._scores = torch.full_like(scores, -torch.inf)
-        else:
-            self._scores[self._written] = -torch.inf
-            self._scores[:, self._end] = -torch.inf
-        self._written = at
-        return self._scores
+    def only(self, scores: Tensor, at: Places) -> tuple[Tensor, NDArray[np.floating]]:
+        """Minus infinity but ``at`` these places of ``scores`` [B, V], whose values there are kept; and these values.
+        On a device, where a fill costs nothing, in ``scores`` themselves."""
+        if scores.device.type != "cpu" or scores.dtype != torch.float32:
+            return only_in(scores, at, range(len(scores)))
+        if self._scores.shape != scores.shape:
+            self._scores, self._written = torch.full(scores.shape, -torch.inf), []
+        memory = self._scores.numpy()  # by numpy: a call of torch takes longer than its few values
+        for written in self._written:
+            memory[written] = -np.inf
+        values = scores.numpy()[at]
+        memory[at] = values
+        self._written = [at]
+        return self._scores, values
+
+    def allow(self, kept: Tensor, row: int, id_: int) -> None:
+        """In scores of before."""
+        kept[row, id_] = 0.0
+        if kept is self._scores:
+            self._written.append((np.array([row]), np.array([id_])))
+
+
+def only_in(scores: Tensor, at: Places, rows: Sequence[int]) -> tuple[Tensor, NDArray[np.floating]]:
+    """These rows become minus infinity but ``at`` these places; and the values there."""
+    index = tuple(torch.from_numpy(part).to(scores.device) for part in at)
+    values = scores[index]
+    scores.index_fill_(0, torch.tensor(rows, device=scores.device), -torch.inf)
+    scores[index] = values
+    return scores, values.float().cpu().numpy()
 
 
 class _Single(dict[int, NDArray[np.int64]]):
@@ -257,9 +277,9 @@ class ServedBatch:
     def __init__(self, constraint: Constraint, end_id: int, device: torch.device, blank: Blank | None = None) -> None:
         """Batches that take turns may share a ``blank``."""
         self._constraint, self._end, self._device = constraint, end_id, device
-        self._blank = blank or Blank(end_id)
+        self._blank = blank or Blank()
         self._nodes: dict[int, NDArray[np.int64]] = {}  # the ids that each allows, symbols apart
-        self._few: dict[tuple[int, ...], NDArray[np.int64]] = {}  # by node and symbols, where these are few
+        self._few: dict[tuple[int, Symbols], NDArray[np.int64]] = {}  # by node and the cell's symbols, where few
         self._single = _Single()
         self._masks: dict[int, Tensor] = {}  # bool [V] what a node does not allow, of those that allow many
         self._asker: TokenAsker | None = None
@@ -291,7 +311,7 @@ class ServedBatch:
             if best[at] == -math.inf:  # the end, and a forced token that the model holds for impossible, are possible
                 if len(ids) > 1:
                     row.fail("no token that is allowed has a score")
-                kept[at, int(ids[0]) if len(ids) == 1 else self._end] = 0.0
+                self._blank.allow(kept, at, int(ids[0]) if len(ids) == 1 else self._end)
         self._strike(kept, index, rows)
         return kept
 
@@ -300,8 +320,8 @@ class ServedBatch:
         forced = self._end if row.may_only_end else row.where.forced_id
         if forced != NO_ID:
             return self._single[forced]
-        node, symbols, automaton = row.where.node, row.where.symbols, self._constraint.automaton
-        key = (node, *symbols)
+        node, automaton = row.where.node, self._constraint.automaton
+        key = node, row.where.symbols_of_cell
         if key in self._few:
             return self._few[key]
         if node not in self._nodes:
@@ -309,22 +329,19 @@ class ServedBatch:
         of_node = self._nodes[node]
         if len(of_node) > MOST_FEW:
             return of_node
-        self._few[key] = np.append(of_node, symbols).astype(np.int64)
+        self._few[key] = np.append(of_node, row.where.symbols).astype(np.int64)
         return self._few[key]
 
     def _keep_few(self, logits: Tensor, few: Mapping[int, NDArray[np.int64]]) -> tuple[Tensor, dict[int, float]]:
         """Of rows that allow these ids; the best score of each."""
         counts = [len(ids) for ids in few.values()]
-        rows, ids = np.repeat(list(few), counts), np.concatenate(list(few.values()))
-        at = torch.from_numpy(rows).to(self._device), torch.from_numpy(ids).to(self._device)
-        scores = logits[at]
+        at = np.repeat(list(few), counts), np.concatenate(list(few.values()))
         if len(few) == len(logits):
-            kept = self._blank.to_write(at, logits)
+            kept, scores = self._blank.only(logits, at)
         else:
-            kept = logits.index_fill_(0, self._tensor(list(few)), -torch.inf)
-        kept[at] = scores
+            kept, scores = only_in(logits, at, list(few))
         starts = np.cumsum([0, *counts[:-1]])
-        best = np.maximum.reduceat(scores.float().cpu().numpy(), starts)
+        best = np.maximum.reduceat(scores, starts)
         return kept, dict(zip(few, best.tolist(), strict=True))
 
     def _keep_many(self, scores: Tensor, node: int, symbols: Sequence[int]) -> float:

@@ -70,7 +70,7 @@ class DriftscopeLp(FirstRunnerProcessor, SecondRunnerProcessor):
         self._device = torch.device(state) if is_first else state.device
         self._requests: Any = None if is_first else state
         self._any = self._compiler.compiled(ServedLp("none", "C"))  # for requests that may only end
-        self._blank = Blank(self._compiler.end_id)
+        self._blank = Blank()
         self._batches: dict[int, ServedBatch] = {}  # by the identity of the constraint, which each holds
         self._answers: dict[int, Answer] = {}  # of the first runner, by row
         self._slots: dict[int, ServedRow] = {}  # of the second

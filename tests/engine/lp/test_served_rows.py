@@ -21,6 +21,7 @@ from engine.lp.driver import State, Tables
 from engine.lp.processor import logits_processor
 from engine.lp.served import ServedLp
 from engine.lp.served_rows import Blank, Compiler, ServedBatch, ServedRow, ShortestAnswers, of_list
+from engine.lp.table import NO_ID
 from engine.records import GROUP_UNIFORM
 from engine.text.tokenizers import load_tokenizer
 from tests.support import ROOT as PROJECT
@@ -117,7 +118,7 @@ def test_twins_leave_their_row_as_it_is() -> None:
 
 def test_what_a_server_makes_of_the_scores_is_gone_at_the_next_step() -> None:
     """Batches of two LPs that write into the same memory in turn, with the ids that a server draws from it."""
-    smiles, blank = ["CCO", "CC=O"], Blank(compiler("qwen3").end_id)
+    smiles, blank = ["CCO", "CC=O"], Blank()
     lps = {lp: [row_of("qwen3", lp, text) for text in smiles] for lp in ("exact", "group-v4.3")}
     batches = {
         lp: ServedBatch(rows[0].compiled.constraint, compiler("qwen3").end_id, CPU, blank) for lp, rows in lps.items()
@@ -135,6 +136,32 @@ def test_what_a_server_makes_of_the_scores_is_gone_at_the_next_step() -> None:
         found.div_(0.7).masked_fill_(found < found.topk(3).values[:, -1:], -torch.inf)
         for of_row, chosen in zip(ids[lp], found.argmax(dim=1).tolist(), strict=True):
             of_row.append(chosen)
+
+
+def test_an_end_for_want_of_scores_is_gone_with_its_row() -> None:
+    """In the memory that the next step uses again, where another request has the row's place."""
+    end, rows = compiler("qwen3").end_id, [row_of("qwen3", "exact", text) for text in ("CCO", "CC=O")]
+    batch, ids = batch_of("qwen3", rows[0]), [[], []]
+    while rows[0].where.forced_id != NO_ID or not ids[0]:  # up to the first number
+        found = batch.apply(noise("qwen3", len(ids[0]), 2), [0, 1], rows)
+        for row, of_row, chosen in zip(rows, ids, found.argmax(dim=1).tolist(), strict=True):
+            of_row.append(chosen)
+            row.follow(len(of_row), of_list(of_row), end)
+    found = batch.apply(torch.full((2, ROWS["qwen3"]), -torch.inf), [0, 1], rows)
+    assert rows[0].trouble and found[0].isfinite().nonzero().flatten().tolist() == [end]
+    begun = [row_of("qwen3", "exact", text) for text in ("CCO", "CC=O")]
+    assert not batch.apply(noise("qwen3", 2, 2), [0, 1], begun)[:, end].isfinite().any()
+
+
+def test_scores_that_are_a_part_of_a_wider_memory() -> None:
+    """A server's head may have more rows than the vocabulary."""
+    wide = torch.cat([noise("qwen3", 1, 3), torch.zeros(3, 64)], dim=1)
+    for places in ([0, 1, 2], [0, 2]):
+        rows = [row_of("qwen3", "exact", text) for text in ("CCO", "CC=O", "C")[: len(places)]]
+        scores = wide.clone()[:, :-64]
+        assert not scores.is_contiguous()
+        wanted = batch_of("qwen3", rows[0]).apply(scores.contiguous(), places, rows).clone()
+        assert torch.equal(batch_of("qwen3", rows[0]).apply(scores, places, rows), wanted)
 
 
 def test_others_rows_are_left_alone() -> None:
