@@ -10,7 +10,7 @@ HASHED =
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help run prepare set-up test lint soak faults lock licences audit bench gpu demo demo-coverage demo-served demo-traces demo-logs claims lost-third parity demo-parity vllm vllm-environment clean FORCE
+.PHONY: help run prepare set-up test lint soak faults lock licences audit bench gpu demo demo-coverage demo-served demo-traces demo-logs claims lost-third parity demo-parity vllm vllm-environment gallery clean FORCE
 
 PY := .venv/bin/python
 PIP_INSTALL := $(PY) -m pip install --no-input --disable-pip-version-check
@@ -65,6 +65,7 @@ help:
 	@echo "make gpu      on a machine with a CUDA card, 8 minutes: the CPU's tokens? and how long is a step (PY=python3: no .venv)"
 	@echo "make demo     rebuild the demo store in data/demo/"
 	@echo "make claims   check the reports' claims again and save the verdicts in data/claims/"
+	@echo "make gallery  twelve reports in gallery/, one for each finding that the reports' conclusions rest on"
 	@echo "make parity   build llama.cpp (minutes), and compare the embedded models in it with ours"
 	@echo "make vllm     our LPs in a real vLLM, on processors alone: an environment of its own (3.4 GB, minutes), a server, tests"
 	@echo "make clean    remove the environment, static/ and all caches here; data/ stays"
@@ -182,6 +183,9 @@ lost-third: $(RUN) $(PREPARED)
 
 claims: $(RUN) $(PREPARED)
 	@$(PY) -m engine claims --save
+
+gallery: $(RUN) $(PREPARED)
+	@$(PY) -m engine bundle --gallery gallery
 
 bench: $(BENCH) $(PREPARED)
 	@failed=; \

@@ -14,6 +14,7 @@ from pages._kit.choices import complain, one_of
 from pages._kit.components.charts_ready import charts_ready
 from pages._kit.errors import shown_errors
 from pages._kit.frame import page
+from pages._kit.handover import report_button
 from pages._kit.run_colours import run_colours
 from pages._kit.sections import fold, is_unfolded, show_open
 from pages._kit.shown import put_shown
@@ -82,5 +83,7 @@ with shown_errors():
         runs = manage.PICKER.read(listing)[0] if is_about_a_model else manage.PICKER.show(listing, colours)
         ids = [run.id for run in runs]
 show_open(SECTIONS, store, ids)
+if ids and not is_about_a_model:
+    report_button(ids, key="report")
 charts_ready()
 put_shown(page="compare", runs=ids)

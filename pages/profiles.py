@@ -16,6 +16,7 @@ from pages._kit.card import cards
 from pages._kit.choices import by_name
 from pages._kit.errors import escaped, shown_errors
 from pages._kit.frame import page
+from pages._kit.handover import report_button
 from pages._kit.links import address_button, sql_address
 from pages._kit.sections import show_open
 from pages._kit.shown import put_shown
@@ -60,4 +61,6 @@ with shown_errors(stops=False), suppress(DriftscopeError):  # of a damaged trace
     if chosen and (notes := list(cautions(*traces_of(store, chosen)))):
         st.caption(unbroken(escaped(" ".join(notes))))
 show_open(SECTIONS, store, ids)
+if ids:
+    report_button(ids, key="report")
 put_shown(page="profiles", traces=ids)

@@ -29,7 +29,7 @@ BESIDE = {
 BY_INDEX = ("torch", "nvidia-", "triton")
 """What other indexes have in other builds, for the CPU or a GPU: no one hash is right, so the lock leaves it out."""
 SHIPPED = [
-    ("3Dmol.js", "static/3Dmol-min.js, by `make prepare`", "BSD-3-Clause"),
+    ("3Dmol.js", "static/3Dmol-min.js, by `make prepare`", "BSD-3-Clause: data/LICENSE-3Dmol.txt"),
     ("MOSES' molecules", "data/", "MIT: data/LICENSE-moses.txt"),
 ]
 UNNAMED = {  # what their metadata does not say

@@ -22,6 +22,7 @@ FLOORS: dict[str, list[tuple[str, ...]]] = {
     "pages/_live/, _drift/, ...": [tuple(f"pages._{name}" for name in ("app", *PAGES))],
     "pages/_kit/": [("pages._kit",)],
     "engine/cli/": [("engine.__main__",), ("engine.cli",)],
+    "engine/handover/": [("engine.handover",)],
     "engine/questions/": [("engine.questions",)],
     "engine/evidence/, engine/comparing/": [("engine.evidence", "engine.comparing")],
     "engine/jobs/": [("engine.jobs",)],
@@ -137,7 +138,7 @@ def test_documents_and_tests_have_the_same_rooms_in_one_order() -> None:
     table = re.search(r"^\| room \|.*\n\|---.*\n((?:\|.*\n)+)", text, re.MULTILINE)
     assert table
     described = [row.split(" | ")[0].removeprefix("| ").replace("`", "") for row in table[1].splitlines()]
-    assert described == list(FLOORS) == list(ROOMS)[: len(FLOORS)] and len(FLOORS) == 15
+    assert described == list(FLOORS) == list(ROOMS)[: len(FLOORS)] and len(FLOORS) == 16
 
 
 def may_page_import(importer: str, target: str) -> bool:

@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 from rdkit import Chem
 
 from engine.chem.enriched import MOST_ATOMS
-from engine.chem.frame import AS_WRITTEN, check_finite
+from engine.chem.frame import AS_WRITTEN, Array, check_finite
 from engine.chem.other_forms import INSTEAD, OTHER_WORDS, is_completions
 from engine.chem.rdkit_log import captured_log
 from engine.chem.smiles import MOST_RINGS, rings_in
@@ -149,6 +149,17 @@ def to_sdf(mols_or_pairs: Iterable[MolOrPair], properties: Sequence[Mapping[str,
             block = Chem.MolToMolBlock(unnamed, confId=conformer.GetId())  # it begins with its empty title line
             records.append(f"{_safe_line(name)}{block}{fields}$$$$\n")
     return "".join(records)
+
+
+def bare_block(mol: Chem.Mol, positions: Array) -> str:
+    """A mol block for a drawing: the first conformer at these positions, without a title, its only free line."""
+    bare = Chem.Mol(mol)
+    bare.SetProp("_Name", "")
+    bare.GetConformer().SetPositions(positions)
+    with captured_log():
+        with suppress(ValueError):  # there are no single and double bonds: it is drawn as aromatic
+            Chem.Kekulize(bare, clearAromaticFlags=True)
+        return str(Chem.MolToMolBlock(bare, kekulize=False))
 
 
 def _safe_line(text: object) -> str:

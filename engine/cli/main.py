@@ -27,6 +27,7 @@ MODULES = {
     "models": ["models"],
     "generate": "generate run prepare".split(),
     "entries": "runs annotate rm verify sql import export references".split(),
+    "handover": ["bundle"],
     "questions": "ask show compare evaluate judge lost explain cost-of-lp advise claims trace logits".split(),
 }
 """Modules of this package, each an ``app`` with these commands; only the one that is asked for is imported."""

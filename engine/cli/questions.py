@@ -348,6 +348,7 @@ def judge(
     workers: int | None = WORKERS,
     limit: int | None = cli.option(None, "seconds per molecule (default 60)", of=cli.most(86_400)),
     out: str | None = cli.option(None, "of a file of conformers: a row for each, .csv or .parquet", metavar="FILE"),
+    report: str | None = cli.option(None, "of a file of conformers: one HTML file, as `bundle` writes", metavar="FILE"),
 ) -> int:
     """whether molecules are right in space: stereo, geometry, strain; of a run of your own it is stored
 
@@ -362,7 +363,7 @@ def judge(
     cli.one_of("a run, a file of conformers or --text", run_id, text, hint="`runs` lists the runs")
     cli.only_with("--text", text is not None, smiles=smiles, bins=bins)
     pool = None if run_id is None else _pool_of(run_id)
-    cli.only_with("a file of conformers", pool, out=out)
+    cli.only_with("a file of conformers", pool, out=out, report=report)
     strain_by: StrainMethod | None = "force-field" if strain else None
     if xtb:
         strain_by = "gfn2-xtb"
@@ -376,7 +377,7 @@ def judge(
         return io.show({**document, "why_not_clean": a_line_each})
     how = {"workers": workers, "limit_s": limit or LIMIT_S}
     if pool is not None:
-        return _judge_pool(io, progress, pool, None if out is None else Path(out), by, **how)
+        return _judge_pool(io, progress, pool, out, report, by, **how)
     judged = worked(io, progress, "samples judged", judge_run, io.opened(), run_id, by, **how)
     for unfinished in judged.not_finished:
         cli.note(unfinished)
@@ -392,16 +393,26 @@ def _pool_of(word: str) -> Path | None:
     return path if path.is_file() or form_by_name(path, "pool") or is_pool_folder(path) else None
 
 
-def _judge_pool(io: cli.Io, progress: cli.Progress, pool: Path, out: Path | None, by: Any, **how: Any) -> int:
+def _judge_pool(
+    io: cli.Io, progress: cli.Progress, pool: Path, out: str | None, report: str | None, by: Any, **how: Any
+) -> int:
+    from engine.handover import writing
+    from engine.handover.pool import pool_bundle
     from engine.inspection.pool_judging import check_output, judge_pool, write_rows
 
+    conformers: list[Any] = []
     if out is not None:
-        check_output(out)
+        check_output(Path(out))
+    if report is not None:
+        writing.check_output(Path(report))
+        how["each"] = conformers.append
     with progress.reporting(is_quiet=io.is_json) as say:
         seen = lambda done: say(f"{done:,} conformers judged", done=done, file=pool.name)  # noqa: E731
         judged = judge_pool(pool, by, progress=seen, **how)
     if out is not None:
-        write_rows(judged.conformers, out)
+        write_rows(judged.conformers, Path(out))
+    if report is not None:
+        writing.write_bundle(pool_bundle(pool, conformers, by, report), Path(report))
     cli.note_left_out([f"{row['source']}: {row['reason']}" for row in judged.left_out])
     molecules, summary = judged.molecules(), judged.summary()
     if io.is_json:

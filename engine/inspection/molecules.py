@@ -192,11 +192,13 @@ def _whole_table(store: Store, *runs: Entry) -> pa.Table:
 
 
 def _worst_first(table: pa.Table) -> pa.Table:
-    """By harm: those that are not usable first (not clean where not judged), then by how far their atoms are off, then
-    by damaged and cut blocks; what fails the reports' rule and the largest RMSD first among equals."""
+    """By harm: those that are not usable first (not clean where not judged, wrong in 3D where there is no text), then
+    by how far their atoms are off, then by damaged and cut blocks; what fails the reports' rule and the largest RMSD
+    first among equals."""
+    in_3d = pc.and_kleene(table["stereo_right"], table["geometry_right"])
     harm = pa.table(
         {
-            "usable": pc.coalesce(table["usable"], table["clean"]).cast(pa.int8()),
+            "usable": pc.coalesce(table["usable"], table["clean"], in_3d).cast(pa.int8()),
             "lost": pc.negate(pc.round(pc.coalesce(table["lost_ang"], 0.0), 2)),
             "bad": pc.negate(table["bad_blocks"]),
             "cut": pc.negate(table["cut_blocks"]),

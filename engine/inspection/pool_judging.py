@@ -69,11 +69,13 @@ def judge_pool(
     workers: int | None = None,
     limit_s: float = 60.0,
     progress: Callable[[int], object] = lambda done: None,
+    each: Callable[[PoolConformer], object] = lambda conformer: None,
 ) -> JudgedPool:
-    """FileError where the file has no conformer at all."""
+    """FileError where the file has no conformer at all. ``each`` gets every one as it was read and judged."""
     rows, left_out = list[Row](), list[Row]()
     with closing(read_pool(pool_records(path), settings, workers=workers, limit_s=limit_s)) as conformers:
         for done, conformer in enumerate(conformers, start=1):
+            each(conformer)
             if conformer.problem:
                 left_out.append({"source": conformer.source, "smiles": conformer.asked, "reason": conformer.problem})
             else:

@@ -53,12 +53,14 @@ def import_pool(
     *,
     label: str | None = None,
     settings: JudgeSettings | None = PLAIN,
+    conformers: Iterable[PoolConformer] | None = None,
     progress: Callable[[int, float], object] = lambda done, share: None,
     warn: Callable[[str], object] = lambda text: None,
 ) -> Entry:
     """A file, or the files of a folder, as a run, named by its content, unless it is there; an error where nothing can
     be read. Each conformer is judged on its way unless ``settings`` is None. ``progress`` gets how many samples are
-    read, and no share of the file; ``warn`` what cannot be."""
+    read, and no share of the file; ``warn`` what cannot be. ``conformers``: all of them, where they have
+    been read and judged already."""
     form, paths = files_of(path)
     run_id = f"imported-{_content_of(paths)[:16]}"
     if store.has(run_id):
@@ -70,9 +72,10 @@ def import_pool(
         stats: list[str] = []
         pool = _PoolRows(run_id, form.name, is_judged=settings is not None)
         with closing(read_pool(pool_records(path, ["molecules"], stats.append), settings)) as read:
-            while group := list(islice(read, GROUP)):
-                samples, conformers = pool.rows(group)
-                tables = {SAMPLES.name: SAMPLES.rows(samples), CONFORMERS.name: CONFORMERS.rows(conformers)}
+            left = iter(read if conformers is None else conformers)
+            while group := list(islice(left, GROUP)):
+                samples, places = pool.rows(group)
+                tables = {SAMPLES.name: SAMPLES.rows(samples), CONFORMERS.name: CONFORMERS.rows(places)}
                 staging.add(tables, sums=verdict_sums(samples))
                 progress(pool.each.total(), 0.0)
         if not pool.each and not pool.left_out:

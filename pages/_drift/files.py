@@ -15,6 +15,7 @@ from engine.inspection.sample import Inspected
 from engine.records import ReaderName
 from engine.store.schema import STEPS
 from engine.store.store import Store
+from pages._kit.handover import report_button
 from pages._kit.table_files import file_button, parquet_of, table_buttons
 
 GROUP_HELP = "As the group's runner reads them: junk is taken for numbers where there are any"
@@ -31,6 +32,8 @@ def buttons(store: Store, table: pa.Table) -> None:
         reasons = [why_no_conformers(store, run, reader) for run in runs]
         make = partial(sdf_of, store, table, reader)
         file_button(words, make, name, disabled=all(reasons), help=reasons[0] if all(reasons) else about)
+
+    report_button([run.id for run in runs], key="report_of_runs")
 
 
 def sdf_of(store: Store, table: pa.Table, reader: ReaderName = "strict") -> str:

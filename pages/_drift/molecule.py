@@ -38,6 +38,7 @@ from pages._kit.components.atom_view import atom_view, text_of, view_of
 from pages._kit.components.molecule2d import molecule2d
 from pages._kit.components.view3d import view3d
 from pages._kit.errors import error_markdown, escaped
+from pages._kit.handover import report_button
 from pages._kit.inspected import inspected
 from pages._kit.shown import put_shown
 from pages._kit.table_files import file_button
@@ -465,3 +466,4 @@ def _files(inspection: Inspected, steps: Mapping[int, Mapping[str, Any]]) -> Non
             )
         if steps:
             file_button("Steps as Parquet", lambda: files.steps_of_one(inspection, steps), "steps.parquet")
+        report_button([f"{inspection.run.run_id}/{inspection.sample['sample_id']}"], key="report")

@@ -16,10 +16,11 @@ from engine.figures.words import capitalised, rounded, three_digits, to_digits
 from engine.jobs.commands import task_queue
 from engine.models.devices import spare_cores
 from engine.questions import ask, choices_of, entries_of, question_of
+from engine.questions.chart_rows import Texts
 from engine.questions.question import Answered, Chart, Column, NeedsTexts, NeedsWork, Option, Question
 from engine.store.memo import Memo
 from engine.store.store import Store
-from pages._kit.chart import Texts, alt_of, figure_of
+from pages._kit.chart import alt_of, figure_of
 from pages._kit.choices import held
 from pages._kit.components.chart_files import chart_files
 from pages._kit.components.matrix import matrix

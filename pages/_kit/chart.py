@@ -8,29 +8,39 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from html import escape, unescape
-from itertools import islice, product
+from itertools import product
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal
 
 from engine.errors import one_line
-from engine.figures.words import counted, hundredths, large, number, shortened, significant, time_unit, times
+from engine.figures.words import counted, large, shortened, significant, times
+from engine.questions.chart_rows import (
+    LOG_TICKS,
+    Panel,
+    Row,
+    Texts,
+    figure_words,
+    in_one_unit,
+    kind_of,
+    level_of,
+    panels_of,
+    place_of,
+    with_ends,
+)
 from engine.questions.question import Chart, Column
 from pages._kit.theme import ink_on, mixed, palette, plotly_template
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-Row = dict[str, Any]
-Texts = Mapping[str, str]  # by the ids of the chosen entries, the control first
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "cross", "star", "pentagon")
 PATTERNS = ("", "/", "x", ".", "\\", "-", "|", "+")
-MOST_CHARS, MOST_SERIES, MOST_PANELS = 60, 40, 12
+MOST_CHARS, MOST_SERIES = 60, 40
 SIGNS = {"exact": ("exact", ""), "junk-prone": ("junk", "/"), "cut": ("cut", "x"), "hypothetical": ("neutral", "")}
 FADED = 0.3
 WEBGL_FROM = 1_000  # points, from which on the graphics card draws them
-LOG_TICKS = [digit * 10.0**power for power in range(-6, 10) for digit in (1, 2, 5)]
 
 
 def safe(text: object, most: int = MOST_CHARS) -> str:
@@ -44,23 +54,7 @@ def on_axis(text: object) -> str:
 
 
 def value_words(value: object, column: Column) -> str:
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return safe("–" if value is None else value)
-    if column.unit == "%":
-        return f"{hundredths(value)} %"
-    if column.unit == "×":
-        return times(value)
-    shown = round(value) if value == round(value) else value
-    return f"{number(shown)} {column.unit}".rstrip()
-
-
-@dataclass(frozen=True, slots=True)
-class Panel:
-    """A small chart of a value of ``split``, or the only one; categories of its y, none where y has numbers."""
-
-    value: Any
-    rows: list[Row]
-    categories: list[str]
+    return safe(value) if isinstance(value, str) else figure_words(value, column)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,30 +141,6 @@ def with_escaped(chart: Chart, row: Row) -> Row:
     return row | texts
 
 
-def in_one_unit(chart: Chart, rows: list[Row], columns: Mapping[str, Column]) -> tuple[list[Row], Mapping[str, Column]]:
-    """Columns of ms in the unit that suits the largest time, points in hundredths: the same on the axis, in words and
-    on hover."""
-    usual = dict.fromkeys((chart.x, chart.y, chart.low, chart.high, chart.text, *chart.hover))
-    points = [name for name in usual if columns.get(name, Column()).unit == "points"]
-    rows = [row | {name: 100 * row[name] for name in points if row[name] is not None} for row in rows]
-    names = [name for name in usual if columns.get(name, Column()).unit == "ms"]
-    unit, unit_us = time_unit(max((1000 * abs(row[name] or 0.0) for row in rows for name in names), default=0.0))
-    rows = [row | {name: (row[name] or 0.0) * 1000 / unit_us for name in names} for row in rows]
-    return rows, {**columns, **{name: replace(columns[name], unit=unit) for name in names}}
-
-
-def panels_of(chart: Chart, rows: Sequence[Row]) -> list[Panel]:
-    has_categories = any(isinstance(row[chart.y], str) for row in rows)
-    by_value: dict[Any, list[Row]] = {} if chart.split else {None: []}
-    for row in rows:
-        by_value.setdefault(row[chart.split] if chart.split else None, []).append(row)
-    panels = []
-    for value, of_panel in islice(by_value.items(), MOST_PANELS):
-        categories = list(dict.fromkeys(row[chart.y] for row in of_panel)) if has_categories else []
-        panels.append(Panel(value, of_panel, categories))
-    return panels
-
-
 def series_traces(
     chart: Chart, panels: Sequence[Panel], columns: Mapping[str, Column], names: Texts, colours: Texts
 ) -> list[Row]:
@@ -219,18 +189,6 @@ def series_of(chart: Chart, panel: Panel, kinds: Sequence[Any], names: Texts, co
                 name = "baseline" if are_equal else f"{name} (baseline)"
             place = place_of(kind, kinds, names)
             yield Series(name, place, colour_of(chart, kind, place, names, colours), rows)
-
-
-def kind_of(chart: Chart, row: Row) -> Any:
-    return row[chart.colour] if chart.colour else None
-
-
-def place_of(kind: Any, kinds: Sequence[Any], names: Texts) -> int:
-    """An entry's place among the chosen ones, by its id or its name; of all else that among what is drawn."""
-    for places in (list(names), list(names.values())):
-        if kind in places:
-            return places.index(kind)
-    return kinds.index(kind)
 
 
 def axes_of(index: int) -> Row:
@@ -309,12 +267,6 @@ def category_axis(chart: Chart, axis: Literal["x", "y"], values: Sequence[str]) 
     return {**layout, **side, **ticks_of(list(dict.fromkeys(values)))}
 
 
-def with_ends(chart: Chart, name: str, rows: Sequence[Row]) -> list[float]:
-    """A column's values, and the ends of their intervals."""
-    ends = (row.get(column) for row in rows for column in (name, chart.low, chart.high))
-    return [end for end in ends if end is not None]
-
-
 def log_axis(chart: Chart, values: Sequence[float]) -> Row:
     """With ticks at 1, 2 and 5, beyond three powers of ten at 1 alone; what is not positive has no place."""
     # Shares of the axis at its ends: words left of a bar, slower by 1.08×, are the longer ones.
@@ -330,12 +282,6 @@ def log_axis(chart: Chart, values: Sequence[float]) -> Row:
         ticks = LOG_TICKS[::3] if high - low > 3 else LOG_TICKS
     words = [large(tick) if tick >= 1e4 else significant(tick) for tick in ticks]
     return {"type": "log", **ends, "tickvals": ticks, "ticktext": words}
-
-
-def level_of(chart: Chart, rows: Sequence[Row]) -> float | None:
-    if isinstance(chart.line_at, str):
-        return rows[0][chart.line_at] if rows else None
-    return chart.line_at
 
 
 def lines_across(chart: Chart, figure: go.Figure, rows: Sequence[Row]) -> None:

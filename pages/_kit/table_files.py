@@ -19,6 +19,7 @@ from engine.store.columns import json_values
 TYPES = {
     "csv": "text/csv",
     "gz": "application/gzip",
+    "html": "text/html",
     "json": "application/json",
     "md": "text/markdown",
     "parquet": "application/vnd.apache.parquet",

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.figures.words import fixed
+from engine.questions.chart_rows import Row
 from engine.questions.question import Chart, Column
-from pages._kit.chart import FADED, Row, entry_colour, safe
+from pages._kit.chart import FADED, entry_colour, safe
 from pages._kit.theme import mixed, palette, plotly_template
 
 if TYPE_CHECKING:

@@ -56,8 +56,9 @@ def block_words(block: Row) -> str:
 
 @cache
 def glossary() -> str:
-    """As Markdown, without links: they lead to files next to it."""
-    return re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", GLOSSARY.read_text(encoding="utf-8"))
+    """As Markdown, without links: they lead to files next to it, and examples are there once somebody has made them."""
+    text = re.sub(r"\s\(\[an example\]\([^)]*\)\)", "", GLOSSARY.read_text(encoding="utf-8"))
+    return re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", text)
 
 
 @cache

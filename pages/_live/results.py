@@ -18,6 +18,7 @@ from engine.records import RULE_HELP
 from engine.store.entries import Entry
 from pages._kit.components.atom_view import visible
 from pages._kit.errors import escaped
+from pages._kit.handover import report_button
 from pages._kit.inspected import inspected, inspected_in, open_store
 from pages._kit.sections import fold, is_unfolded
 from pages._kit.table_files import table_height
@@ -85,6 +86,7 @@ def show_results(shown: int) -> None:
             with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
                 choose_reference()
                 all_files(lanes, entries)
+                report_button([lane.run_id for lane in lanes if lane.run_id in entries], key="report", sample=shown)
         if words := mark_words(shown):
             st.caption(words)
     level(

@@ -7,14 +7,20 @@ from __future__ import annotations
 
 import sys
 from io import BytesIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from PIL import Image
 from playwright.sync_api import BrowserContext, expect
 
+from engine.handover.collecting import bundle_of
+from engine.handover.writing import write_bundle
+from tests.engine.inspection.made import DEMO_STORE, demo_run
 from tests.pages.browser import ROOT, Server, chromium, serve, visit
 
 PATIENCE_MS = 180_000
+REPORT = "handover"
 NO_SIDEBAR = "[data-testid=stSidebar], [data-testid=stExpandSidebarButton], [data-testid=stHeader] { display: none }"
 
 
@@ -56,15 +62,35 @@ def take(name: str, browser: BrowserContext, server: Server) -> bool:
             page.get_by_text(picture.top, exact=True).first.evaluate("text => text.scrollIntoView({block: 'start'})")
             page.wait_for_timeout(500)
         part = page.locator(f".st-key-{picture.part}") if picture.part else page
-        shot = Image.open(BytesIO(part.screenshot()))
-        shot.convert("RGB").quantize(128, dither=Image.Dither.NONE).save(ROOT / "docs" / f"{name}.png", optimize=True)
+        save(name, part.screenshot())
         return not seen.outside
 
 
+def save(name: str, picture: bytes) -> None:
+    shot = Image.open(BytesIO(picture)).convert("RGB")
+    shot.quantize(128, dither=Image.Dither.NONE).save(ROOT / "docs" / f"{name}.png", optimize=True)
+
+
+def take_report(browser: BrowserContext) -> bool:
+    """A report as it opens from disk: how far blocks drift, and below it the worst molecule."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "report.html"
+        write_bundle(bundle_of(DEMO_STORE, [demo_run("llama", "group-v2.1")], molecules=3), path)
+        page = browser.new_page()
+        page.set_viewport_size({"width": 1100, "height": 760})
+        page.goto(path.as_uri())
+        page.locator("#molecules").evaluate("head => head.scrollIntoView({block: 'start'})")
+        page.wait_for_timeout(2_000)  # for WebGL
+        save(REPORT, page.screenshot())
+        page.close()
+    return True
+
+
 def main() -> int:
-    names = sys.argv[1:] or list(PICTURES)
+    names = sys.argv[1:] or [*PICTURES, REPORT]
     with serve(ROOT / "app.py") as server, chromium() as browser:
-        return 0 if all(take(name, browser, server) for name in names) else 2
+        taken = [take_report(browser) if name == REPORT else take(name, browser, server) for name in names]
+    return 0 if all(taken) else 2
 
 
 if __name__ == "__main__":

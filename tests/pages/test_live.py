@@ -27,6 +27,7 @@ from engine.store.store import Store
 from pages._kit import verdict_badges
 from pages._kit.components.molecule2d import molecule2d, picked_atom
 from pages._kit.components.molecule_list import molecule_list
+from pages._kit.handover import report
 from pages._kit.inspected import open_store
 from pages._live import board, conformer, files, grid, session
 from pages._live import lanes as live_lanes
@@ -414,6 +415,10 @@ def test_downloads_hold_what_they_say(live: Live) -> None:
         assert len(rows) == 4 and "usable" in header
         sdf = archive.read("1-exact.sdf").decode()
         assert sdf.count("$$$$") == 2 and "<usable>" in sdf
+    assert "Report (HTML)" in [button.label for button in app.download_button]
+    page = report([entry.id for _, entry in lanes], sample=1)
+    shown = [page.find(f"drift_atoms {entry.id}/1".encode()) for _, entry in lanes]
+    assert all(0 < place < page.find(f"drift_atoms {lanes[0][1].id}/0".encode()) for place in shown)
 
 
 def test_a_lane_without_a_readable_conformer_has_the_reason_in_the_files_place(demo_store: None) -> None:

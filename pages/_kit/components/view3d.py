@@ -11,7 +11,6 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from rdkit import Chem
 
 from engine.assets import FILE_NAME, three_d_mol
 from engine.chem.frame import principal_axes
-from engine.chem.rdkit_log import captured_log
+from engine.chem.structure_files import bare_block
 from engine.errors import AssetError
 from engine.inspection.faults import Fault
 from pages._kit.components.once import source
@@ -123,7 +122,7 @@ class _Frame(py3Dmol.view):  # type: ignore[misc]
         styles = [{"stick": {"radius": 0.14, **hues}, "sphere": {"scale": 0.25, **hues}}]
         styles += [{"stick": {"radius": 0.11, "opacity": 0.6, "color": colours.neutral}}]
         for index, conformer in enumerate([mol] if ghost is None else [mol, ghost]):
-            add_model(self, _block(conformer, turned(conformer.GetConformer().GetPositions())))
+            add_model(self, bare_block(conformer, turned(conformer.GetConformer().GetPositions())))
             self.setStyle({"model": index}, styles[index])
         for index, mark in marks.items():
             hue = getattr(colours, mark)
@@ -151,14 +150,3 @@ class _Frame(py3Dmol.view):  # type: ignore[misc]
 </main>
 <p role="status"></p>
 <script>begin();</script>"""
-
-
-def _block(mol: Chem.Mol, positions: npt.NDArray[np.float64]) -> str:
-    """Without a title, its only free line."""
-    bare = Chem.Mol(mol)
-    bare.SetProp("_Name", "")
-    bare.GetConformer().SetPositions(positions)
-    with captured_log():
-        with suppress(ValueError):  # there are no single and double bonds: it is drawn as aromatic
-            Chem.Kekulize(bare, clearAromaticFlags=True)
-        return str(Chem.MolToMolBlock(bare, kekulize=False))
