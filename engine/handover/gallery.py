@@ -44,7 +44,7 @@ def example_bundle(store: Store, example: Example) -> Bundle:
     runs = [shipped_run(store, name) for name in example.runs]
     traces = [store.entry(name, TRACE) for name in example.traces]
     ids = {"run": [run.id for run in runs], "trace": list(example.traces), "text": [example.text]}
-    asked: list[Asked] = [("evidence_claims", [], {"claim": example.claim})]
+    asked: list[Asked] = [("evidence_claims", [], {"claim": example.claim, "find": example.claim})]
     for key in example.questions:
         of = question_of(key).OF
         asked.append((key, ids[of.kind][-of.most :], {}))

@@ -155,7 +155,7 @@ function drop(card, space) {
 function sources() {
   const about = (source) => {
     const rows = Object.entries(source).map(([name, value]) => made("tr", {}, made("th", {}, name), made("td", {}, value)));
-    return made("div", { class: "scroll" }, made("table", {}, made("tbody", {}, ...rows)));
+    return made("figure", {}, made("table", {}, made("tbody", {}, ...rows)));
   };
   const versions = Object.entries(bundle.versions).map(([name, version]) => `${name} ${version}`).join(", ");
   return made(
