@@ -566,6 +566,51 @@ def _write(state: Run | TaskRun, say: cli.Say, *, is_quiet: bool) -> Entry:
     return entry
 
 
+@cli.command(app, "branch")
+def branch(
+    io: cli.Io,
+    name: str = cli.words(..., "RUN/SAMPLE", "the sample that is gone on from"),
+    at: int | None = cli.option(None, "the token, from 0 (default: the one that lost the molecule)", of=FROM_0),
+    token: int | None = cli.option(None, "its id in place of the sample's own (default: it is drawn)", of=FROM_0),
+    lp: str | None = cli.option(None, f"{LPS_HELP}; without --at shaped, else the sample's own"),
+    is_all: bool = cli.option(False, "each other token that is likely there, one sample each", "--all"),
+    least: float = cli.option(0.05, "of --all: its probability after the LP", of=SHARE),
+    device: str = cli.option("auto", "auto (a GPU if there is one), cpu, cuda, mps"),
+    threads: int | None = cli.THREADS,
+) -> int:
+    """an answer that goes on from a token of a stored sample, under any LP
+
+    The first ids are the sample's own, the rest is written anew; the sample's seed draws it. It is stored as a run that
+    names its sample and the place. `alternatives` are the likely tokens there, before and after the LP.
+    """
+    from engine.inspection.sample import inspect_sample
+    from engine.jobs import branching
+    from engine.models.devices import set_threads
+    from engine.models.loading import load_model
+    from engine.questions import ask, sample_of
+
+    if is_all and token is not None:
+        raise DriftscopeError("--token and --all exclude each other", "Give one of the two")
+    store = io.opened()
+    sample = sample_of(store, name)
+    if at is None:
+        at, lp = branching.lost_place(inspect_sample(store, sample.entry.id, sample.sample_id)), lp or "shaped"
+    place = branching.place_of(store, sample.entry.id, sample.sample_id, at)
+    set_threads(threads)
+    lp = lp or place.plan.plan.lp
+    loaded = load_model(place.plan.model.entry(), device, place.plan.model.dtype)
+    found = branching.alternatives_at(loaded, place, lp)
+    tokens = branching.likely_tokens(place, found, least) if is_all else [token] if token is not None else []
+    entry, first_s = branching.write_branch(store.home, loaded, place, place.branch(lp, tokens, device))
+    if not io.is_json:
+        from engine.cli.questions import write_answer
+
+        return write_answer(store.snapshot(), "drift_branches", [entry.id])
+    rows = ask(store.snapshot(), "drift_branches", [entry.id]).tables["main"].to_pylist()
+    of_run = {name: entry.row.get(name) for name in ("run_id", "branch_of", "branch_at", "lp")}
+    return cli.emit_json({**of_run, "first_token_s": first_s, "alternatives": list(map(asdict, found)), "rows": rows})
+
+
 @cli.command(app, "prepare")
 def prepare(out: cli.Output, check: bool = cli.option(False, "make nothing; exit 2 when anything is missing")) -> int:
     """build the tokenizers' caches and download 3Dmol.js

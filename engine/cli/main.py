@@ -25,7 +25,7 @@ from engine.user_files import keep_private
 MODULES = {
     "text": "tokens template drift junk encode decode".split(),
     "models": ["models"],
-    "generate": "generate run prepare".split(),
+    "generate": "generate run branch prepare".split(),
     "entries": "runs annotate rm verify sql import export references".split(),
     "handover": ["bundle"],
     "questions": "ask show compare evaluate judge lost explain cost-of-lp advise claims trace logits".split(),

@@ -21,19 +21,20 @@ from engine.chem.guard import MoleculeGuard
 from engine.chem.smiles import parse_written
 from engine.decode.diagnosis import close_ids
 from engine.decode.guarding import AnswerGuard
-from engine.decode.plan import BackendName, Context, DecodeOptions, Plan, Request, requests_for
+from engine.decode.plan import BackendName, Branch, Context, DecodeOptions, Plan, Request, requests_for
 from engine.decode.samples import Guarding, Reader, Sample, ThrownTry
 from engine.decode.scoring import Stored, forced_closes, reader_of, score
 from engine.decode.shaped_rows import AnswerShape
-from engine.decode.steps import Back, Counters, Diagnosis, Event, Step, StepObserver, Stop, StopReason, Tap, phase
+from engine.decode.steps import Back, Counters, Diagnosis, Event, Kept, Step, StepObserver, Stop, StopReason, Tap, phase
 from engine.decode.weighing import log_ws
-from engine.errors import ConstraintError, DriftscopeError, ModelError, ServerError, UnsupportedMoleculeError
+from engine.errors import ConstraintError, DriftscopeError, ModelError, ServerError, UnsupportedMoleculeError, shown
 from engine.figures.words import counted, listed
 from engine.lp.constraint import Constraint, LpParameters, build_constraint
 from engine.lp.exact import ExactConstraint
+from engine.lp.follower import AutomatonRows, Follower
 from engine.lp.grammar import GrammarConstraint
 from engine.lp.shaped import ShapedMolecule
-from engine.lp.table import Program
+from engine.lp.table import NO_ID, Program
 from engine.lp_records import CONFORMER_CONTROL, DEFAULT_LP, NO_LP, GuardSettings, lp_record, split_cleanup
 from engine.models.devices import threads_of
 from engine.models.loading import LoadedModel
@@ -126,6 +127,8 @@ class Generation:
                 numbers=self.numbers,
             )
             self.counters = Counters()
+            if self.plan.branch is not None:
+                self._keep(self.plan.branch)
             self._note_examples()
             if self.plan.backend == "server":
                 assert self.loaded.served is not None
@@ -139,6 +142,22 @@ class Generation:
         self.samples: list[Sample] = []
         self._open: dict[int, list[Step]] = {}
         self._thrown: dict[int, list[ThrownTry]] = {}
+
+    def _keep(self, branch: Branch) -> None:
+        """Give each generation the first tokens of its answer, and the draws of the parent."""
+        rows = AutomatonRows(self.constraint.automaton)
+        for number, request in enumerate(self.requests):
+            ids = branch.first_ids(number % self.plan.generations)
+            if len(ids) >= request.limit:
+                problem = f"the branch keeps {counted(len(ids), 'token')}, and its answer may have {request.limit:,}"
+                raise ConstraintError(problem, "Branch earlier, or set a higher limit of new tokens")
+            kept = taken_up(ids, Follower(rows, request.program))
+            if len(kept.ids) < len(ids):
+                at = len(kept.ids)
+                piece = shown(self.loaded.tokenizer.piece(ids[at]))
+                problem = f"the LP {self.lp} does not allow the token {piece} at position {at:,} of the kept text"
+                raise ConstraintError(problem, "Use the LP none, which allows any text, or branch before it")
+            self.requests[number] = replace(request, kept=kept, key=branch.key)
 
     def _note_examples(self) -> None:
         before = count_conformers(self.plan.examples)
@@ -292,7 +311,8 @@ class Generation:
         shapings = None
         if lp_record(self.lp).asks_tokens:
             shapings = {step.pos: step.shaping for step in steps if step.shaping is not None}
-        return Guarding(tuple(self._thrown.pop(stop.sample, ())), stop.unmended, shapings, stop.reason == "end")
+        is_whole = stop.reason == "end" and self.plan.branch is None
+        return Guarding(tuple(self._thrown.pop(stop.sample, ())), stop.unmended, shapings, is_whole)
 
     def _read(self, number: int, ids: Iterable[int], forced: Iterable[bool], reason: StopReason, **more: Any) -> Sample:
         generation = number % self.plan.generations
@@ -313,6 +333,18 @@ class Generation:
         plan = replace(self.plan, lp=DEFAULT_LP, placeholder="", backend="auto", generations=1, equal_work=False)
         exact = Generation(self.loaded, self.molecules, replace(plan, diagnostics=False), self.numbers)
         return [sample.tokens for sample in exact.run()]
+
+
+def taken_up(ids: Sequence[int], follower: Follower) -> Kept:
+    """As many of these tokens as the LP allows, and where they lead."""
+    forced, places = list[bool](), list[tuple[int, int]]()
+    for id_ in ids:
+        is_forced = follower.forced_id != NO_ID
+        if follower.follow((id_,)) == 0:
+            break
+        forced.append(is_forced)
+        places.append((follower.cell, follower.node))
+    return Kept(tuple(ids[: len(places)]), tuple(forced), tuple(places))
 
 
 def settled(loaded: LoadedModel, molecules: Sequence[Molecule], plan: Plan) -> Plan:

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from engine.chem.guard import MoleculeGuard, WrongPlace
-from engine.decode.steps import Back
+from engine.decode.steps import Back, Kept
+from engine.errors import ConstraintError
+from engine.figures.words import listed
 from engine.lp.prefixes import first_prefix
 from engine.lp.table import NO_ID, Program
 from engine.lp_records import GuardSettings
@@ -24,6 +26,16 @@ from engine.records import TRIMMED4, NumberFormat
 
 if TYPE_CHECKING:
     from engine.text.tokenizers import TextTokenizer
+
+
+def wrong_already(wrong: Sequence[WrongPlace], position: int) -> ConstraintError:
+    """Of a text that is to be gone on with."""
+    first = wrong[0]
+    atoms = listed([str(atom) for atom in first.atoms])
+    return ConstraintError(
+        f"the block that ends at token {position} is wrong already ({first.check}, atoms {atoms})",
+        "Branch before it, or under exact",
+    )
 
 
 class AnswerGuard:
@@ -72,6 +84,17 @@ class GuardedRow:
         self.starts = [shared.first[0] if blocks else 0, *[0] * (blocks - 1)]  # position of each block's first draw
         self.tries, self.backs = [0] * blocks, [0] * blocks  # backs: how often a block sent the text to an earlier one
         self.reached = list(range(blocks))  # and to which block at the last
+        self.kept_until = 0  # the first block that may be redrawn
+
+    def read(self, kept: Kept) -> None:
+        """The tokens that a branch keeps; an error where a block of them is wrong. A block of which some are kept may
+        not be redrawn."""
+        for number, (id_, place) in enumerate(zip(kept.ids, kept.places, strict=True)):
+            _, back = self.passed(kept.ids[:number], [id_], place, NO_ID)
+            if back is not None or self.unmended:
+                raise wrong_already([*([] if back is None else back.wrong), *self.unmended], number)
+        is_begun = self.block < self.shared.blocks and self.starts[self.block] < len(kept.ids)
+        self.kept_until = self.block + is_begun
 
     def passed(
         self, written: Sequence[int], ids: Sequence[int], at: tuple[int, int], end_id: int
@@ -118,13 +141,14 @@ class GuardedRow:
         """The block to redraw; None where nothing more may be tried."""
         block, settings = self.block, self.shared.settings
         left = settings.most_thrown * self.shared.blocks - self.thrown
-        if self.unmended or left < 1:
+        if self.unmended or left < 1 or block < self.kept_until:
             return None
         if self.tries[block] < settings.retries:
             self.tries[block] += 1
             return block
         target = max((atom for failed in wrong for atom in failed.atoms if atom < self.reached[block]), default=block)
-        if target == block or self.backs[block] == settings.back or block + 1 - target > left:
+        is_kept = target < self.kept_until
+        if target == block or is_kept or self.backs[block] == settings.back or block + 1 - target > left:
             return None
         self.backs[block] += 1
         self.reached[block] = target

@@ -80,6 +80,9 @@ class HfBackend:
         deadline = time.monotonic() + (math.inf if options.time_limit_s is None else options.time_limit_s)
         counters.batch_size = options.batch_size
         waiting = [Work(request) for request in sorted(requests, key=lambda request: -request.limit)]
+        for row in waiting:
+            for id_, is_forced in zip(*row.opening(is_stepwise=True), strict=True):
+                yield counters.count(row.write(id_, forced=is_forced))
         while waiting:
             is_late = time.monotonic() >= deadline
             reason: StopReason = "cancelled" if cancelled() else "time"

@@ -86,7 +86,7 @@ class Loop:
         # Where all that is forced is appended at once, every row that is to draw is at a real choice.
         self.is_settled = longest <= self.run and forces_nothing_first(self.automaton, programs)
         self.is_settled &= not options.is_stepwise  # it takes what is forced one by one, the opening too
-        self.is_settled &= all(request.start is None for request in requests)
+        self.is_settled &= all(request.start is None and request.kept is None for request in requests)
         self.cache_length = max(len(request.prompt) + request.limit for request in requests) + ROOM
         self.size = options.batch_size
         self.batch: RowBatch | None = None
@@ -160,10 +160,8 @@ class Loop:
         for row in range(len(batch)):
             while batch.work[row] is None and self.queue:
                 work = self.queue.popleft()
-                if not self.options.is_stepwise:
-                    ids = work.opening()
-                    if self._hand_out(work, ids, [True] * len(ids)):
-                        continue
+                if self._hand_out(work, *work.opening(is_stepwise=self.options.is_stepwise)):
+                    continue
                 batch.put(row, work, self.options.seed)
                 fresh.append(row)
         return fresh
@@ -322,7 +320,6 @@ class Loop:
         return False
 
     def _go_back(self, row: int, batch: RowBatch, work: Work, back: Back) -> None:
-        assert work.request.guard is not None
         work.go_back(back, self.counters)
         self.events_out.append(back)
-        batch.go_back(row, work, work.request.guard.start(back.block), self.options.seed)
+        batch.go_back(row, work, work.start_of(back), self.options.seed)

@@ -14,7 +14,7 @@ from engine.records import Descriptors, Molecule, NumberFormat
 if TYPE_CHECKING:
     from engine.decode.guarding import AnswerGuard
     from engine.decode.shaped_rows import AnswerShape
-    from engine.decode.steps import CloseIds, Tap
+    from engine.decode.steps import CloseIds, Kept, Tap
     from engine.lp.constraint import Constraint
     from engine.lp.table import Program
     from engine.text.tokenizers import TextTokenizer
@@ -29,7 +29,7 @@ TOKENS_A_CONFORMER, MOST_TOKENS_OF_SEVERAL = 650, 5_000
 """Max new tokens where the group asks for several conformers in one answer. Under ``exact`` none is lost at a limit, so
 there each has as many as one alone, and the sum has no bound but the model's context."""
 MOST_ASKED = 64
-_GENERATION = 32
+GENERATION_BITS = 32
 """Bits of a key below the generation's number: the same molecule's n-th answer is the same whatever n goes up to."""
 
 
@@ -103,6 +103,20 @@ class DecodeOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class Branch:
+    """Where answers go on from in a stored one: behind its first tokens, each with another next token."""
+
+    of: str  # the parent, RUN/SAMPLE
+    at: int  # the position that is written anew
+    ids: tuple[int, ...]  # of the parent, before it
+    key: int  # of the parent's draws
+    tokens: tuple[int, ...] = ()  # one for each generation; none: drawn
+
+    def first_ids(self, generation: int) -> tuple[int, ...]:
+        return (*self.ids, *self.tokens[generation : generation + 1])
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """What is asked of a call, apart from model and molecules. ``lp`` may end in ``+cleanup``."""
 
@@ -125,6 +139,7 @@ class Plan:
     compile: bool = False  # the fast backend's layers, by torch.compile
     equal_work: bool = False  # each answer as long as the exact LP's
     guard: GuardSettings | None = None  # of an LP that is guarded; None: its usual one
+    branch: Branch | None = None  # each generation goes on from there
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
@@ -155,6 +170,8 @@ class Plan:
         if self.backend == "server" and record.is_guarded and self.guard not in (None, record.guard):
             problem = f"a server knows the usual checks and limits of {record.name} alone"
             raise ConstraintError(problem, "Leave --guard, --retries, --back and --most-thrown out")
+        if self.branch is not None and (self.backend == "server" or self.diagnostics):
+            raise ConstraintError("a branch needs the model itself, and has its probabilities scored", "Use auto")
         if self.backend == "server" and self.equal_work:
             raise ConstraintError("the backend server does no equal work", "Give --max-new-tokens")
 
@@ -193,6 +210,7 @@ class Request:
     start: tuple[int, int] | None = None  # cell and node, where the prompt ends inside an answer
     guard: AnswerGuard | AnswerShape | None = None
     molecule: Molecule | None = None  # for an LP that acts elsewhere
+    kept: Kept | None = None  # of a branch
 
 
 def default_limit(heavy_atoms: int) -> int:
@@ -255,7 +273,7 @@ def requests_for(
         requests += [
             Request(
                 number * generations + generation,
-                number | generation << _GENERATION,
+                number | generation << GENERATION_BITS,
                 prompt,
                 program,
                 limit,

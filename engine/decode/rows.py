@@ -47,6 +47,8 @@ class Work:
     def __post_init__(self) -> None:
         request = self.request
         self.guarded = None if request.guard is None else request.guard.row(request.sample, request.limit)
+        if self.guarded is not None and request.kept is not None:
+            self.guarded.read(request.kept)
 
     @property
     def rewinds(self) -> int:
@@ -82,17 +84,31 @@ class Work:
         """What a model has to read before the next token."""
         return [*self.request.prompt, *self.written]
 
-    def opening(self) -> list[int]:
-        """What is forced before the first choice of a text that has not begun."""
-        program = self.request.program
-        has_begun = self.written or self.request.start is not None
-        return [] if has_begun else list(map(int, program.forced[: forced_runs(program)[0]]))
+    def opening(self, *, is_stepwise: bool = False) -> tuple[Sequence[int], Sequence[bool]]:
+        """What comes before the first choice of a text that has not begun, and whether it is forced: the tokens that a
+        branch keeps; else those that its LP forces, unless they come step by step."""
+        program, kept = self.request.program, self.request.kept
+        if self.written or self.request.start is not None:
+            return (), ()
+        if kept is not None:
+            return kept.ids, kept.forced
+        ids = [] if is_stepwise else program.forced[: forced_runs(program)[0]].tolist()
+        return ids, [True] * len(ids)
+
+    def start_of(self, back: Back) -> tuple[int, int]:
+        """Cell and node of a text that went back there."""
+        assert self.request.guard is not None
+        kept = self.request.kept
+        is_inside = kept is not None and back.pos == len(kept.ids)  # perhaps in the middle of a block
+        return kept.places[-1] if kept is not None and is_inside else self.request.guard.start(back.block)
 
     def cell_and_node(self, automaton: Automaton) -> tuple[int, int]:
         """Cell and node behind what was written: each token of the opening takes a cell, the rest is followed."""
-        program, ids = self.request.program, self.written
+        program, ids, kept = self.request.program, self.written, self.request.kept
         if self.request.start is not None:
             cell, node = self.request.start
+        elif kept is not None and kept.ids:
+            (cell, node), ids = kept.places[-1], ids[len(kept.ids) :]
         else:
             done = min(int(forced_runs(program)[0]), len(ids))
             cell, ids = min(done, len(program) - 1), ids[done:]

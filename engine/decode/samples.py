@@ -37,7 +37,7 @@ class Guarding:
     thrown: tuple[ThrownTry, ...] = ()  # in the order in which they were drawn
     unmended: tuple[WrongPlace, ...] = ()  # what it found wrong and left, when nothing more might be tried
     shapings: Mapping[int, Shaping] | None = None  # by position; None but under ``shaped``
-    has_end: bool = True  # not cut by a limit
+    has_end: bool = True  # not cut by a limit, and no branch
 
     @property
     def redrawn_blocks(self) -> int:

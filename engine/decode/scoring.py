@@ -38,6 +38,8 @@ READ_WIDTH = 256
 """Tokens of a row that are read in one pass."""
 MOST_SCORES = 2**22
 """Scores that the head gives at once: 27 positions of a vocabulary of 151,936. More are slower on a CPU's caches."""
+LEAST = 0.001
+"""A token that is less likely, before the LP and after it, is no alternative."""
 WALKED = 64
 """Samples that are followed together where no model is asked."""
 
@@ -118,19 +120,7 @@ def score(
     ``counters`` learns of passes and of halved batches. ``between`` is called between parts of a fraction of a second,
     to pause or to raise.
     """
-    check_rows(constraint, body.vocab_rows)
-    for sample in stored:
-        if len(sample.read) > body.positions:
-            raise ModelError(
-                f"a sample of {len(sample.read):,} tokens is longer than the model's context of {body.positions:,}",
-                "Score it with a model of a longer context",
-            )
-        foreign = [id_ for id_ in (*sample.prompt, *sample.answer) if not 0 <= id_ < vocab_size]
-        if foreign:
-            raise ModelError(
-                f"a sample holds the token {foreign[0]:,}, and the model's tokenizer has {vocab_size:,}",
-                "Score it with a model of the tokenizer that it was made with",
-            )
+    _check(body, constraint, stored, vocab_size)
     counted = counters or Counters()
 
     @torch.inference_mode()
@@ -153,6 +143,48 @@ def score(
             yield from scored
 
     return in_batches()
+
+
+def _check(body: Body | PlainReader, constraint: HasAutomaton, stored: Sequence[Stored], vocab_size: int) -> None:
+    """An error where this model cannot read these."""
+    check_rows(constraint, body.vocab_rows)
+    for sample in stored:
+        if len(sample.read) > body.positions:
+            raise ModelError(
+                f"a sample of {len(sample.read):,} tokens is longer than the model's context of {body.positions:,}",
+                "Score it with a model of a longer context",
+            )
+        foreign = [id_ for id_ in (*sample.prompt, *sample.answer) if not 0 <= id_ < vocab_size]
+        if foreign:
+            raise ModelError(
+                f"a sample holds the token {foreign[0]:,}, and the model's tokenizer has {vocab_size:,}",
+                "Score it with a model of the tokenizer that it was made with",
+            )
+
+
+def alternatives(
+    body: Body | PlainReader, constraint: HasAutomaton, stored: Stored, vocab_size: int, count: int = 8
+) -> list[tuple[int, float, float | None]]:
+    """What might stand in place of the answer's last token, in one pass: the likeliest tokens before the LP, the
+    likeliest after it, and that token itself, each with its probability before the LP and among the tokens that the LP
+    allows, 0 for others. The likeliest after the LP come first. None where the LP does not allow the text before."""
+    _check(body, constraint, [stored], vocab_size)
+    with torch.inference_mode():
+        batch = _ReadBatch(body, constraint.automaton, [stored], vocab_size, Counters(), lambda: None)
+        last = torch.tensor([len(stored.answer) - 1], device=body.device)
+        raw = batch._scores(last)[0]  # [V]
+        allowed = batch.tables.mask(State(batch.state.cell[last], batch.state.node[last]))[0, :vocab_size]
+        p_raw, is_any = raw.softmax(dim=0), bool(allowed.any())
+        p_lp = torch.where(allowed, raw, -torch.inf).softmax(dim=0) if is_any else torch.zeros_like(p_raw)
+        most = min(count, vocab_size)
+        likeliest = torch.cat([p_raw.topk(most).indices, p_lp.topk(most).indices])
+        likely = likeliest[(p_raw[likeliest] >= LEAST) | (p_lp[likeliest] >= LEAST)].tolist()
+        ids = torch.tensor(sorted({*likely, stored.answer[-1]}), device=body.device)
+        rows = zip(ids.tolist(), p_raw[ids].tolist(), p_lp[ids].tolist(), strict=True)
+    return sorted(
+        ((id_, before, after if is_any else None) for id_, before, after in rows),
+        key=lambda row: (-(row[2] or 0.0), -row[1]),
+    )
 
 
 def forced_closes(constraint: HasAutomaton, stored: Sequence[Stored]) -> list[dict[int, int]]:

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 
 from engine.chem.frame import Array
 from engine.chem.guard import WrongPlace
-from engine.decode.steps import Back, Shaping
+from engine.decode.guarding import wrong_already
+from engine.decode.steps import Back, Kept, Shaping
 from engine.lp.places import failing
 from engine.lp.shaped import ShapedAnswer, ShapedMolecule
+from engine.lp.table import NO_ID
 from engine.lp_records import GuardSettings
 
 
@@ -45,6 +47,19 @@ class ShapedRow:
         self.tries = [0] * molecule.blocks  # of leaving a dead end at a block
         self.retries = [0] * molecule.blocks  # of a block behind which no way went on
         self.shaping: Shaping | None = None  # of the choice that was made last, until its token is written
+        self.kept_until = 0  # the first block that may be redrawn, as far as it is not kept
+        self.kept: tuple[Sequence[int], tuple[int, int]] | None = None  # its tokens that are, and where they lead
+
+    def read(self, kept: Kept) -> None:
+        """The tokens that a branch keeps; an error where a block of them is wrong."""
+        for number, (id_, place) in enumerate(zip(kept.ids, kept.places, strict=True)):
+            self.passed(kept.ids[:number], [id_], place, NO_ID)
+            if self.unmended:
+                raise wrong_already(self.unmended, number)
+        self.kept_until = block = self.answer.block
+        if kept.ids and self.reached == block < len(self.starts) and self.starts[block] < len(kept.ids):
+            self.kept = kept.ids[self.starts[block] :], kept.places[-1]
+            self.starts[block] = len(kept.ids)
 
     def take_shaping(self) -> Shaping | None:
         shaping, self.shaping = self.shaping, None
@@ -86,6 +101,9 @@ class ShapedRow:
         self.rewinds += 1
         self.thrown += self.answer.block + 1 - target
         self.answer.go_back(target, ways)
+        if self.kept is not None and target == self.kept_until:
+            ids, place = self.kept
+            self.answer.take(ids, *place)
         self.reached = target
         return Back(self.sample, self.starts[target], target, (wrong,))
 
@@ -95,7 +113,8 @@ class ShapedRow:
         tries = self.tries[answer.block]
         atom, ways = self._way_out(answer.checks.atom - tries)
         target = answer.molecule.places.text_atoms[atom]
-        if tries > self.settings.back or self._is_spent(answer.block + 1 - target):
+        is_kept = target < self.kept_until
+        if is_kept or tries > self.settings.back or self._is_spent(answer.block + 1 - target):
             answer.unmended.append(wrong)
             return None
         self.tries[answer.block] += 1

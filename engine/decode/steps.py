@@ -82,6 +82,15 @@ class Step:
     shaping: Shaping | None = None  # of a choice that ``shaped`` was asked of
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Kept:
+    """The first tokens of an answer, which are there before it is written, as its LP takes them."""
+
+    ids: tuple[int, ...]
+    forced: tuple[bool, ...]
+    places: tuple[tuple[int, int], ...]  # cell and node behind each
+
+
 @dataclass(frozen=True, slots=True)
 class Stop:
     sample: int

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.chem.verdict import PLAIN, WITH_STRAIN, JudgeSettings
-from engine.decode.plan import PRESETS, Plan, Sampling
+from engine.decode.plan import PRESETS, Branch, Plan, Sampling
 from engine.errors import RunError
 from engine.lp_records import FORMER, GuardSettings, split_cleanup, stored_lp
 from engine.models.registry import ModelEntry, entry_of_folder, load_registry
@@ -118,19 +118,21 @@ class RunPlan:
                 guard = GuardSettings(**{**kept, "checks": tuple(kept["checks"])})
             form = None if stored["form"] is None else read_number_format(stored["form"])
             sampling = Sampling(**stored["sampling"])
-            plan = Plan(**{**stored, **former, "form": form, "sampling": sampling, "guard": guard})
+            branch = stored.get("branch")
+            if branch:
+                branch = Branch(**{**branch, "ids": tuple(branch["ids"]), "tokens": tuple(branch["tokens"])})
+            records = {"form": form, "sampling": sampling, "guard": guard, "branch": branch}
+            plan = Plan(**{**stored, **former, **records})
             return cls(**{**sheet, "model": ModelChoice(**sheet["model"]), "plan": plan})
         except (KeyError, TypeError, ValueError) as error:
             raise RunError(f"the run's plan cannot be read ({error})", "It is of another version: run again") from error
 
     def assumed(self, sheet: Mapping[str, Any]) -> dict[str, Any]:
         """The settings that the version which wrote the sheet did not have yet. A guard's are as old as guards, and
-        before conformers and examples were settings, an answer had one and a prompt none."""
-        given = {*sheet, *sheet["plan"]}
+        before conformers, examples and branches were settings, an answer had one, a prompt none, and no run was one."""
+        known = {*sheet, *sheet["plan"], "guard", "conformers", "examples", "branch"}
         settings = asdict(self) | asdict(self.plan)
-        return {
-            name: value for name, value in settings.items() if name not in {*given, "guard", "conformers", "examples"}
-        }
+        return {name: value for name, value in settings.items() if name not in known}
 
     def groups(self, heavy_atoms: Sequence[int]) -> list[list[int]]:
         """Indices of the molecules in groups, longest first: rows of similar length share a batch."""

@@ -484,7 +484,7 @@ class GroupWork:
                 loaded.tokenizer.vocab_size,
                 candidates=generation.plan.candidates if keeps else None,
                 close_ids=closing,
-                sampling=generation.plan.sampling,
+                sampling=None if generation.plan.branch else generation.plan.sampling,  # not all of it was drawn
                 between=self.go_on,
             )
             scores |= zip([sample.sample_id for sample in some], scored, strict=True)
@@ -538,6 +538,8 @@ def _first_row(run_id: str, loaded: LoadedModel, molecules: int, listed: int, pl
         "most_tokens": options.limit,
         "conformers_per_answer": options.conformers if options.conformers > 1 else None,
         "examples": count_examples(options.examples) or None,
+        "branch_of": None if options.branch is None else options.branch.of,
+        "branch_at": None if options.branch is None else options.branch.at,
         "guard": json.dumps(asdict(options.guard_settings)) if stored_lp(options.lp).is_guarded else None,
         "device": device,
         "threads": threads,

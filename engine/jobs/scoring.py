@@ -284,21 +284,28 @@ def _at_once(
         progress(start + len(some), len(samples))
 
 
-def _plan_of(entry: Entry) -> tuple[Plan, ModelEntry]:
-    """The plan that samples are read with, one answer a molecule; and the model."""
+def written_with(entry: Entry) -> tuple[RunPlan, ModelEntry]:
+    """The plan of a run that was measured here, and its model, which has the weights of then."""
     if "plan" not in entry.sheet:
         problem = f"{entry.id} does not say how it was sampled"
         raise RunError(problem, "Only runs that were measured here have their plan")
     whole = RunPlan.read(entry.sheet["plan"])
-    plan = whole.plan
     model = whole.model.entry()
-    record = lp_record(split_cleanup(whole.plan.lp)[0])
     if entry.row.get("weights") and model.sha256 != entry.row["weights"]:
         raise RunError(f"{entry.id} was written with other weights than {model.name} has now", "Generate the run again")
+    return whole, model
+
+
+def _plan_of(entry: Entry) -> tuple[Plan, ModelEntry]:
+    """The plan that samples are read with, one answer a molecule; and the model."""
+    whole, model = written_with(entry)
+    plan = whole.plan
+    record = lp_record(split_cleanup(plan.lp)[0])
     if plan.equal_work and record.name == NO_LP:
         problem = f"{entry.id} was written with --equal-work: its answers were cut at a length, so log w is not defined"
         raise RunError(problem, "Generate one without --equal-work")
     placeholder = entry.row.get("placeholder") or plan.placeholder if record.placeholder else ""
     lp = record.unguarded or record.name  # a guard changes no mask
     options: dict[str, Any] = {"generations": 1, "diagnostics": False, "equal_work": False, "backend": "auto"}
+    options["branch"] = None
     return replace(plan, lp=lp, placeholder=placeholder, **options), model

@@ -46,7 +46,7 @@ PAGES: dict[str, dict[tuple[str, str], list[str]]] = {
         ("The reports' figures", ""): ["tokenizer_lab_reports"],
     },
     "drift": {
-        ("Molecules", ""): ["drift_molecules", "drift_atoms"],
+        ("Molecules", ""): ["drift_molecules", "drift_atoms", "drift_branches"],
         ("Table", ""): ["drift_histogram", "drift_damage"],
         ("Junk lexicon", ""): ["drift_lexicon"],
         ("What the LP did", ""): ["drift_constrained", "drift_lp_cost", "drift_lp"],
@@ -159,12 +159,12 @@ def sample_of(store: Store, name: str) -> SampleOf:
 
 def models_of(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
     """Measured runs by model, ``alias:step``, the newest first. Answers that were kept going for equal work are no
-    evidence of time, nor is a profiled run."""
+    evidence of time, nor are a profiled run and a branch."""
     models: dict[str, list[Entry]] = {}
     for entry in reversed(list(entries)):
         row, name = entry.row, model_name(entry.row)
         is_timed = row["origin"] == "measured" and has_samples(entry) and row.get("wall_s") and not is_profiled(entry)
-        if name and is_timed and not row.get("equal_work"):
+        if name and is_timed and not row.get("equal_work") and not row.get("branch_of"):
             models.setdefault(name, []).append(entry)
     return models
 

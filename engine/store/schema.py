@@ -36,6 +36,8 @@ RUNS = table(
     ("generations", "whole", "answers for each molecule; null where these differ"),
     ("conformers_per_answer", "whole", "of each answer; null: one, or not known"),
     ("examples", "whole", "molecules with their conformers before the SMILES of each prompt; null: none, or not known"),
+    ("branch_of", "text", "the sample whose first tokens its answers keep, RUN/SAMPLE; null: they keep none"),
+    ("branch_at", "whole", "the position, from 0, from which on they are their own"),
     ("most_tokens", "whole", "the limit of an answer; null: by the molecule's size"),
     ("equal_work", "flag", "each answer as long as the exact LP's"),
     ("device", "text", "cpu, cuda:0 and its name; all of them where several wrote it"),

@@ -33,8 +33,10 @@ from engine.questions.drift_atoms import AS_WRITTEN, WORST, atom_tables
 from engine.store.store import Store
 from pages._drift import files, scoring, state
 from pages._drift.state import spot_of
+from pages._kit import branching
+from pages._kit.card import cards
 from pages._kit.choices import by_name, one_of
-from pages._kit.components.atom_view import atom_view, text_of, view_of
+from pages._kit.components.atom_view import atom_view, rows_under, text_of, view_of
 from pages._kit.components.molecule2d import molecule2d
 from pages._kit.components.view3d import view3d
 from pages._kit.errors import error_markdown, escaped
@@ -122,17 +124,20 @@ def _linked(store: Store, inspection: Inspected) -> None:
     atom = state.number(state.ATOM)
     atom = atom if atom is not None and atom < inspection.molecule.atoms else None
     put_shown(atom=atom)
+    branch = _branch(store, inspection)
     left, right = st.container(key="molecule-views").columns([5, 10], gap="small")
     if inspection.molecule.atoms:
         with left.container(gap="xsmall", key="pictures"):  # they stay in sight next to the rows
             with st.container():
                 _drawing(inspection, of_atom, atom)
             with st.container(gap="xsmall"):
-                _shape(inspection, of_atom, _group_on_top(inspection))
+                _shape(inspection, of_atom, branch or _group_on_top(inspection), is_branch=branch is not None)
                 _readers(inspection)
     with right:
         if inspection.blocks or inspection.alignment is not None:
             _atoms(store, inspection, steps, estimates, atom, steps_model, estimated_by)
+        if branch is not None:
+            cards(["drift_branches"], store, [_under().rpartition("/")[0]])
         kept = of_atom[atom]["text"] if atom in of_atom else ""
         thrown_tries(inspection.tries, inspection.molecule.descriptors, key="drift_tries", block=atom, kept=kept)
         _not_available(inspection, bool(steps))
@@ -252,7 +257,7 @@ def _group_on_top(inspection: Inspected) -> Mol | None:
     return group.mol if st.toggle(words, is_on, key=key, on_change=state.put_other_reader, args=(key,)) else None
 
 
-def _shape(inspection: Inspected, of_atom: Blocks, on_top: Mol | None) -> None:
+def _shape(inspection: Inspected, of_atom: Blocks, on_top: Mol | None, *, is_branch: bool) -> None:
     if inspection.conformer is None:
         st.info(escaped(inspection.why_no_conformer), icon=":material/view_in_ar:", title="No conformer to show")
         return
@@ -264,12 +269,12 @@ def _shape(inspection: Inspected, of_atom: Blocks, on_top: Mol | None) -> None:
         atoms=inspection.conformer_atoms,
         names=_names(inspection, of_atom),
         marks=atom_faults(inspection.sample, of_atom.values(), only=inspection.number),
-        caption=_shape_caption(inspection, on_top),
+        caption=_shape_caption(inspection, on_top, is_branch=is_branch),
         height=VIEW_HEIGHT,
     )
 
 
-def _shape_caption(inspection: Inspected, on_top: Mol | None) -> str:
+def _shape_caption(inspection: Inspected, on_top: Mol | None, *, is_branch: bool) -> str:
     """One line of a narrow view: a second conformer in it leaves room for few words on the first."""
     conformers = len(inspection.shapes)
     if inspection.conformer is not None and inspection.why_no_conformer:
@@ -278,7 +283,8 @@ def _shape_caption(inspection: Inspected, on_top: Mol | None) -> str:
         words, more = "Generated conformer", ""
     else:
         words, more = f"Conformer {inspection.number} of {conformers}", " in this answer"
-    return f"{words}{more}" if on_top is None else f"{words}; grey: group's reader"
+    grey = "branch" if is_branch else "group's reader"
+    return f"{words}{more}" if on_top is None else f"{words}; grey: {grey}"
 
 
 def _readers(inspection: Inspected) -> None:
@@ -318,14 +324,14 @@ def _atoms(
     with st.container(horizontal=True, vertical_alignment="bottom", key="atom-order"):
         order = one_of("Order", [WORST, AS_WRITTEN], "rows", label_visibility="collapsed")
         other = _other_sample(store, inspection)
+    branching.show(inspection, branching.position_of(inspection, state.number(state.TOKEN)), state.put_under)
     by = (steps_model or "the run", estimated_by or "the model")
     tables = atom_tables(inspection, order, steps, estimates, *by)
     shown = view_of(tables)
     if other is not None:
         of_other = atom_tables(other, order, other.steps, other.estimates)
         other_view = view_of(of_other, other.run.lp_words or other.run.run_id)
-        under = {row.atom: [row] for row in other_view if row.atom is not None}
-        shown = [row for base in shown for row in (base, *(under.get(base.atom, ()) if base.atom is not None else ()))]
+        shown = rows_under(shown, other_view)
     token = state.number(state.TOKEN)
     token = token if token is not None and token < tables["tokens"].num_rows else None
     put_shown(token=token)
@@ -337,8 +343,14 @@ def _atoms(
         text=text_of(tables),
         atom=atom,
         token=token,
-        on_pick=lambda picked, column: state.put_atom(spot_of(inspection), picked, column),
+        on_pick=lambda picked, column: _pick(inspection, picked, column),
     )
+
+
+def _pick(inspection: Inspected, atom: int | None, column: int | None) -> None:
+    """A click on a token also asks for its alternatives."""
+    state.put_atom(spot_of(inspection), atom, column)
+    branching.ask(inspection, branching.position_of(inspection, column))
 
 
 OF_OTHER_RUNS = """
@@ -351,23 +363,38 @@ GROUP BY ALL ORDER BY ALL
 def _other_sample(store: Store, inspection: Inspected) -> Inspected | None:
     """Of another run, the sample of the same molecule and generation that the reader asks for."""
     run, sample = inspection.run, inspection.sample
-    runs = {other.run_id: other for other in runs_with_samples(store) if other.run_id != run.run_id}
+    branches = branching.branches_of(store, inspection)
+    without = {run.run_id, *(name.rpartition("/")[0] for name in branches)}
+    runs = {other.run_id: other for other in runs_with_samples(store) if other.run_id not in without}
     rows = store.rows(OF_OTHER_RUNS, {"smiles": sample["smiles"], "generation": sample["generation"]})
     sample_ids = {row["run_id"]: row["sample_id"] for row in rows if row["run_id"] in runs}
-    if not sample_ids:
+    if not sample_ids and not branches:
         return None
     name = by_name(
         "Another run's tokens under each row",
-        sample_ids,
-        "under",
+        [*branches, *sample_ids],
+        state.UNDER,
         "drift_under",
         width=230,
         index=None,
         placeholder="Another run under each row",
         label_visibility="collapsed",
-        format_func=lambda run_id: f"{runs[run_id].model} · {runs[run_id].lp_words}",
+        format_func=lambda name: branches.get(name) or f"{runs[name].model} · {runs[name].lp_words}",
     )
+    if name in branches:
+        return branching.inspected_branch(store, name)
     return None if name is None else inspected(store, runs[name], sample_ids[name])
+
+
+def _under() -> str:
+    return st.query_params.get(state.UNDER) or ""
+
+
+def _branch(store: Store, inspection: Inspected) -> Mol | None:
+    """The conformer of the branch whose tokens are under the rows, in the frame of what they share."""
+    if _under() not in branching.branches_of(store, inspection):
+        return None
+    return branching.inspected_branch(store, _under()).conformer
 
 
 # --- figures ------------------------------------------------------------------------------------------------------

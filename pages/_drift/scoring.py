@@ -15,51 +15,47 @@ import streamlit as st
 
 from engine.decode.plan import Plan
 from engine.errors import DriftscopeError
-from engine.figures.queue_words import waiting_words
-from engine.figures.words import fixed
 from engine.inspection.faults import faults
 from engine.inspection.runs import number_format
 from engine.inspection.sample import BlockEstimate, Inspected, with_pieces
 from engine.jobs.plan import ModelChoice
 from engine.jobs.scoring import Question, costs_work, score_work
-from engine.jobs.service import Job, service
 from engine.models.registry import ModelEntry, load_registry
 from engine.models.tags import tokenizer_name, tokenizer_place
+from pages._kit.asked import Asked, progress, submit
 from pages._kit.errors import escaped
-from pages._kit.visitor import presence, visitor
 
 Kind = Literal["steps", "costs"]
-TICK_S = 0.25
 
 
 @dataclass(slots=True)
-class Score:
-    """A model's scores of one sample, or its job or error. ``rows``: steps by position, or estimates by block."""
+class Score(Asked):
+    """A model's scores of one sample: steps by position, or estimates by block."""
 
-    kind: Kind
-    model: str = ""
-    job: Job[Any] | None = None
-    rows: Mapping[int, Any] | None = None
-    rows_model: str = ""  # of ``rows``, which stay while another model runs
-    error: str = ""
+    kind: Kind = "steps"
+    model: str = ""  # that was asked last
+    result_model: str = ""
+
+    def take(self, result: object) -> None:
+        self.result_model = self.model
 
 
 def _score(kind: Kind, inspection: Inspected) -> Score:
     scores: dict[object, Score] = st.session_state.setdefault("scores", {})
-    return scores.setdefault((kind, inspection.run.run_id, inspection.sample["sample_id"]), Score(kind))
+    return scores.setdefault((kind, inspection.run.run_id, inspection.sample["sample_id"]), Score(kind=kind))
 
 
 def steps_of(inspection: Inspected) -> tuple[Mapping[int, Mapping[str, Any]], str]:
     """The steps to show, and the model that they were computed with; "" for the run's own."""
     score = _score("steps", inspection)
-    if score.rows is None:
+    if score.result is None:
         return inspection.steps, ""
-    return {pos: with_pieces(row, inspection.tokenizer) for pos, row in score.rows.items()}, score.rows_model
+    return {pos: with_pieces(row, inspection.tokenizer) for pos, row in score.result.items()}, score.result_model
 
 
 def estimates_of(inspection: Inspected) -> tuple[Mapping[int, BlockEstimate], str]:
     score = _score("costs", inspection)
-    return (inspection.estimates, "") if score.rows is None else (score.rows, score.rows_model)
+    return (inspection.estimates, "") if score.result is None else (score.result, score.result_model)
 
 
 def show(inspection: Inspected, has_steps: bool) -> None:
@@ -67,7 +63,7 @@ def show(inspection: Inspected, has_steps: bool) -> None:
     steps, costs = _score("steps", inspection), _score("costs", inspection)
     for score in (steps, costs):
         if score.job is not None:
-            _progress(score)
+            progress(score, score.kind, score.model, score.take)
             return
         if score.error:
             st.error(escaped(score.error), icon=":material/error:")
@@ -152,38 +148,5 @@ def question_of(inspection: Inspected, entry: ModelEntry) -> Question:
 
 def _start(score: Score, inspection: Inspected, entry: ModelEntry, cut: list[int]) -> None:
     question = question_of(inspection, entry)
-    work = score_work(question) if score.kind == "steps" else costs_work(question, cut)
-    score.model, score.error = entry.name, ""
-    try:
-        score.job = service().submit(visitor(), work, is_there=presence())
-    except DriftscopeError as error:
-        score.error = str(error)
-
-
-@st.fragment(run_every=TICK_S)
-def _progress(score: Score) -> None:
-    if score.job is None:
-        return
-    seen = score.job.poll()
-    if seen.has_ended:
-        if seen.state == "done":
-            score.rows, score.rows_model = score.job.result, score.model
-        elif seen.state == "failed":
-            score.error = seen.error
-        elif seen.note:
-            score.error = f"Stopped: {seen.note}."
-        score.job = None
-        st.rerun()
-    if seen.state == "waiting":
-        words = waiting_words(seen.ahead)
-    else:
-        words = f"{seen.note or 'running'} · {fixed(seen.elapsed_s, 0)} s"
-    with st.container(horizontal=True, vertical_alignment="center", border=True, key="asking"):
-        st.markdown(escaped(f"{score.model}: {words}"))
-        st.button("Stop", icon=":material/stop:", key="ask-stop", on_click=_stop, args=(score,))
-
-
-def _stop(score: Score) -> None:
-    if score.job is not None:
-        score.job.stop()
-        score.job = None
+    score.model = entry.name
+    submit(score, lambda: score_work(question) if score.kind == "steps" else costs_work(question, cut))

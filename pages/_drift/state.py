@@ -13,7 +13,7 @@ import streamlit as st
 from engine.inspection.molecules import CUT_BAR, DriftBin
 from engine.inspection.sample import Inspected
 
-RUN, OF, SAMPLE, ATOM, TOKEN, BIN = "run", "of", "sample", "atom", "token", "bin"
+RUN, OF, SAMPLE, ATOM, TOKEN, BIN, UNDER = "run", "of", "sample", "atom", "token", "bin", "under"
 OTHER_READER = "drift_other_reader"
 CONFORMER = "conformer"
 MOST_DIGITS = 9
@@ -69,6 +69,11 @@ def put_atom(inside: Spot, atom: int | None, token: int | None = None, conformer
 def put_conformer(inside: Spot, key: str) -> None:
     """As the buttons of this key stand. The token of another conformer is cleared."""
     _write(_opened(inside) | {CONFORMER: int(st.session_state[key] or 1), TOKEN: None})
+
+
+def put_under(name: str) -> None:
+    """A branch of the open sample, whose tokens are to be seen under its own."""
+    _write({UNDER: name})
 
 
 def _opened(chosen: Spot) -> dict[str, str | int | None]:

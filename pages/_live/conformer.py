@@ -32,8 +32,9 @@ def choose_reference() -> None:
     one_of("Reference conformer", PLACEMENTS, "reference", help=about)
 
 
-def conformer(lane: str, seen: Inspected) -> None:
-    """With its faults marked. ``lane`` names the view. Of several in the answer the reader chooses one."""
+def conformer(lane: str, seen: Inspected, branch: Chem.Mol | None = None) -> None:
+    """With its faults marked. ``lane`` names the view. Of several in the answer the reader chooses one. A ``branch`` is
+    drawn in place of the reference, in the frame of what both share."""
     seen = chosen_conformer(lane, seen)
     if seen.conformer is None:
         st.info(escaped(seen.why_no_conformer), icon=":material/view_in_ar:")
@@ -42,16 +43,17 @@ def conformer(lane: str, seen: Inspected) -> None:
     placement = st.session_state.get("reference") or PLACEMENTS[0]
     if placement == "hidden":
         reference = None
-    is_beside = reference is not None and placement == "beside"
+    is_beside = branch is None and reference is not None and placement == "beside"
+    caption = "Generated" if reference is None else "Generated; grey: reference"
     view3d(
         seen.conformer,
         key=f"shape_{lane}_{placement}_{seen.number}",  # each with a camera of its own
         label=f"Conformer of lane {lane} in three dimensions",
-        ghost=_next_to(reference, seen.conformer) if is_beside else reference,
+        ghost=branch or (_next_to(reference, seen.conformer) if reference and is_beside else reference),
         atoms=seen.conformer_atoms,
         names=[f"atom {atom}, {descriptor}" for atom, descriptor in enumerate(seen.molecule.descriptors)],
         marks=atom_faults(seen.sample, seen.blocks, only=seen.number),
-        caption="Generated" if reference is None else "Generated; grey: reference",
+        caption=caption if branch is None else "Generated; grey: branch",
         zoom=APART if is_beside else SNUG,
         height=BESIDE_PX if is_beside else HEIGHT_PX,
     )

@@ -24,8 +24,10 @@ from engine.jobs.lane_figures import (
 )
 from engine.models.loading import sized
 from engine.text.generated import mode_of
-from pages._kit.components.atom_view import atom_view, view_rows
+from pages._kit import branching
+from pages._kit.components.atom_view import atom_view, rows_under, view_rows
 from pages._kit.errors import escaped
+from pages._kit.inspected import open_store
 from pages._kit.words import HYPOTHETICAL_HELP, unbroken
 from pages._live import session
 from pages._live.conformer import in_view
@@ -33,7 +35,7 @@ from pages._live.session import Running
 
 Shown = TypeVar("Shown")
 ROWS_PX = 420
-_ATOM = "live_atom"
+_ATOM, _TOKEN = "live_atom", "live_token"
 COUNTS_HELP = (
     "MB: the most memory that the process, or the GPU, has taken so far. "
     "Tokens and passes are of all answers so far, with the token that ends each, which the rows do not show. "
@@ -195,15 +197,32 @@ def atoms(lane: Running, shown: int, seen: Inspected | None) -> None:
         return
     seen = in_view(f"{lane.number}", seen)
     tokens = tokens_of_sample(seen, seen.steps, struck_so_far(lane.watch, shown))
+    rows = view_rows(worst_first(rows_of_sample(seen, seen.steps, seen.estimates)), tokens)
+    run_id, column = st.session_state.get(_TOKEN, ("", None))
+    at = branching.position_of(seen, column) if run_id == seen.run.run_id else None
+    branching.show(seen, at, lambda name: branching.put_branch(seen, name))
+    store = open_store()
+    branching.choose_branch(store, seen)
+    branch = branching.chosen_branch(store, seen)
+    if branch is not None:
+        of_branch = rows_of_sample(branch, branch.steps, branch.estimates)
+        rows = rows_under(rows, view_rows(of_branch, tokens_of_sample(branch, branch.steps), "branch"))
     atom_view(
-        view_rows(worst_first(rows_of_sample(seen, seen.steps, seen.estimates)), tokens),
+        rows,
         text=tokens,
         key=f"lane_{lane.number}",
         label=f"Lane {lane.number}",
         atom=picked_atom(),
-        on_pick=lambda atom, _: pick_atom(atom),
+        on_pick=lambda atom, column: _pick(seen, atom, column),
         max_height=ROWS_PX,
     )
+
+
+def _pick(seen: Inspected, atom: int | None, column: int | None) -> None:
+    """A click on a token also asks for its alternatives."""
+    pick_atom(atom)
+    st.session_state[_TOKEN] = seen.run.run_id, column
+    branching.ask(seen, branching.position_of(seen, column))
 
 
 def picked_atom() -> int | None:

@@ -16,6 +16,7 @@ from engine.jobs.lane_figures import first_divergence, lane_figures, thrown_text
 from engine.models.loading import sized
 from engine.records import RULE_HELP
 from engine.store.entries import Entry
+from pages._kit.branching import chosen_branch
 from pages._kit.components.atom_view import visible
 from pages._kit.errors import escaped
 from pages._kit.handover import report_button
@@ -123,7 +124,8 @@ def _verdict(lane: Running, seen: Inspected | None) -> None:
 
 def _shape(lane: Running, seen: Inspected | None) -> None:
     if seen is not None:
-        conformer(f"{lane.number}", seen)
+        branch = chosen_branch(open_store(), seen)
+        conformer(f"{lane.number}", seen, None if branch is None else branch.conformer)
 
 
 def _outcome(lane: Running, entries: Mapping[str, Entry], seen: Inspected | None, shown: int) -> None:

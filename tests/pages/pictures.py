@@ -6,6 +6,8 @@ Exits 2 when a page asked for anything outside of its server.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,8 +18,10 @@ from playwright.sync_api import BrowserContext, expect
 
 from engine.handover.collecting import bundle_of
 from engine.handover.writing import write_bundle
+from tests.cli import run_json
 from tests.engine.inspection.made import DEMO_STORE, demo_run
 from tests.pages.browser import ROOT, Server, chromium, serve, visit
+from tests.pages.drift_stores import EXACT, with_demo
 
 PATIENCE_MS = 180_000
 REPORT = "handover"
@@ -35,6 +39,8 @@ class Picture(NamedTuple):
     part: str = ""
 
 
+BRANCH = "branch"
+"""The one view of another store: a wrong answer of the demo, and its branch from the token that lost it."""
 LOST_THIRD = "evidence?view=The+lost+third&lost_third_model=demo-qwen-fixed"
 PICTURES = {
     "drift": Picture("drift?run=demo-llama-final-group-v2.1&sample=30&atom=7", 1000, "Atom by atom", "Molecules"),
@@ -49,9 +55,18 @@ PICTURES = {
 }
 
 
-def take(name: str, browser: BrowserContext, server: Server) -> bool:
+@contextmanager
+def branched() -> Iterator[tuple[Server, Picture]]:
+    with TemporaryDirectory() as folder:
+        with_demo(Path(folder), EXACT)
+        run_id = run_json("branch", f"{EXACT}/5", "--store", folder)["run_id"]
+        address = f"drift?run={EXACT}&sample=5&atom=4&token=106&under={run_id}/0"
+        with serve(ROOT / "app.py", env={"DRIFTSCOPE_STORE": folder}) as server:
+            yield server, Picture(address, 1150, "How much does this token decide?", "Molecules")
+
+
+def take(name: str, browser: BrowserContext, server: Server, picture: Picture) -> bool:
     """Whether the page kept to its own server."""
-    picture = PICTURES[name]
     with visit(browser, server, f"/{picture.address}", width=1280, height=picture.height) as seen:
         page = seen.page
         page.add_style_tag(content=NO_SIDEBAR)
@@ -87,9 +102,13 @@ def take_report(browser: BrowserContext) -> bool:
 
 
 def main() -> int:
-    names = sys.argv[1:] or [*PICTURES, REPORT]
-    with serve(ROOT / "app.py") as server, chromium() as browser:
-        taken = [take_report(browser) if name == REPORT else take(name, browser, server) for name in names]
+    names = sys.argv[1:] or [*PICTURES, REPORT, BRANCH]
+    with serve(ROOT / "app.py") as server, chromium() as browser, ExitStack() as stack:
+        taken = [take(name, browser, server, PICTURES[name]) for name in names if name in PICTURES]
+        if REPORT in names:
+            taken.append(take_report(browser))
+        if BRANCH in names:
+            taken.append(take(BRANCH, browser, *stack.enter_context(branched())))
     return 0 if all(taken) else 2
 
 

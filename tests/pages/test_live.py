@@ -452,6 +452,35 @@ def test_the_marks_of_a_sample(changes: dict[str, Any], code: str, wrong: int) -
     assert harm_of(RIGHT | changes) == (code[3] == "w" or code == "wrr-", 0.0, wrong)
 
 
+def test_a_token_of_a_lane_has_alternatives_and_a_branch_comes_under_the_rows(live: Live) -> None:
+    app = generated(live, lp1="exact", lp2="—", lp3="—")
+    (lane,) = app.session_state["live_lanes"]
+    at = next(pos for pos, is_forced in enumerate(lane.watch.texts[0].forced) if not is_forced and pos > 9)
+    column = next(column for column, row in enumerate(lane.watch.alignment(0).rows) if row.pos == at)
+    app.session_state["lane_1"] = picked_atom(column)
+    app.run()
+    (asked,) = [asked for asked in app.session_state["branching"].values() if asked.job]
+    ended(asked.job)
+    app.run()
+    token = next(token for token in asked.result if token.p_lp and not token.is_written)
+    app.button(key=f"branch-{lane.run_id}-0-{token.token_id}").click().run()
+    ended(app.session_state["branching"][lane.run_id, 0].job)
+    app.run()
+    chosen: Any = app.selectbox(key=f"branch-under-{lane.run_id}-0")
+    assert not app.exception and not app.error
+    assert chosen.value.endswith("/0") and f"branch from token {at} · exact" in chosen.options
+    rows = open_store().rows("SELECT token_ids FROM samples WHERE run_id = $1", [chosen.value[:-2]])
+    assert rows[0]["token_ids"][: at + 1] == [*lane.watch.texts[0].ids[:at], token.token_id]
+    sent = [json.loads(component.proto.json or "null") for component in app.get("bidi_component")]
+    assert any(
+        row["is_other"]
+        for each in sent
+        if isinstance(each, dict)
+        for row in each.get("rows", {}).values()
+        if isinstance(row, dict)
+    )
+
+
 def test_the_worst_over_all_runs_comes_first_and_equals_keep_their_order() -> None:
     bad = RIGHT | {"clean": False, "geometry_right": False}
     assert worst_first([[RIGHT, RIGHT], [bad, RIGHT], [RIGHT, None], [None, None]]) == [1, 0, 2, 3]

@@ -66,6 +66,12 @@ def view_rows(rows: Iterable[AtomRow], tokens: Sequence[Token], other: str = "")
     ]
 
 
+def rows_under(rows: Sequence[ViewRow], others: Iterable[ViewRow]) -> list[ViewRow]:
+    """Each row, and below it that of the same atom in another answer."""
+    under = {row.atom: [row] for row in others if row.atom is not None}
+    return [row for base in rows for row in (base, *(under.get(base.atom, ()) if base.atom is not None else ()))]
+
+
 def view_of(tables: Tables, other: str = "") -> list[ViewRow]:
     """The answer of ``drift_atoms``."""
     rows = (AtomRow(**row) for row in tables["main"].to_pylist())

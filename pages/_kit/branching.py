@@ -1,0 +1,213 @@
+"""Branches of a sample that a page shows: what else might have come at the token that was clicked, and answers that go
+on from there under any LP. The app's worker scores and writes; Drift and Live show the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import streamlit as st
+
+from engine.errors import DriftscopeError
+from engine.figures.words import counted, percent
+from engine.inspection.runs import run_facts
+from engine.inspection.sample import Inspected
+from engine.jobs.branching import (
+    LEAST,
+    PUT_RIGHT,
+    TokenChoice,
+    alternatives_work,
+    branch_work,
+    home_of,
+    lost_place,
+    place_of,
+)
+from engine.jobs.service import Work
+from engine.lp_records import LPS, lp_record
+from engine.store.store import Store
+from pages._kit.asked import Asked, progress, submit
+from pages._kit.components.atom_view import visible
+from pages._kit.errors import escaped
+from pages._kit.inspected import inspected, open_store
+
+HELP = (
+    "Probability of each token before the LP → among the tokens that the LP allows (shaped and guarded take more away "
+    "later). A click goes on from there: all ids before stay, and the rest is written anew by the sample's own seed."
+)
+OnWritten = Callable[[str], None]
+"""Gets the branch, RUN/SAMPLE."""
+
+
+def _asked(*key: object) -> Asked:
+    asked: dict[object, Asked] = st.session_state.setdefault("branching", {})
+    return asked.setdefault(key, Asked())
+
+
+def position_of(inspection: Inspected, column: int | None) -> int | None:
+    """In the answer, of the token in this column of its alignment."""
+    rows = () if inspection.alignment is None else inspection.alignment.rows
+    return rows[column].pos if column is not None and column < len(rows) else None
+
+
+def ask(inspection: Inspected, at: int | None) -> None:
+    """For a click on a token: its alternatives, under the LP that was chosen last."""
+    if at is None or not inspection.can_score:
+        return
+    run_id, sample_id, lp = inspection.run.run_id, inspection.sample["sample_id"], _lp(inspection)
+    asked = _asked(run_id, sample_id, at, lp)
+    if asked.job is None and asked.result is None:
+        submit(asked, lambda: alternatives_work(place_of(open_store(), run_id, sample_id, at), lp))
+
+
+def _write(inspection: Inspected, at: int, lp: str, tokens: Sequence[int] | None) -> None:
+    run_id, sample_id = inspection.run.run_id, inspection.sample["sample_id"]
+
+    def work() -> Work[str]:
+        store = open_store()
+        return branch_work(home_of(store, run_id), place_of(store, run_id, sample_id, at), lp, tokens)
+
+    submit(_asked(run_id, sample_id), work)
+
+
+def _lp(inspection: Inspected) -> str:
+    return str(st.session_state.get(f"branch-lp-{inspection.run.run_id}") or inspection.run.lp_record.name)
+
+
+def show(inspection: Inspected, at: int | None, on_written: OnWritten) -> None:
+    """Next to the tokens. ``at`` is the position of the one that was clicked."""
+    if not inspection.can_score:
+        return
+    key = f"{inspection.run.run_id}-{inspection.sample['sample_id']}"
+    writing = _asked(inspection.run.run_id, inspection.sample["sample_id"])
+    if writing.job is not None:
+        progress(writing, f"branch-{key}", on_done=lambda run_id: on_written(f"{run_id}/0"))
+        return
+    with st.container(gap="xsmall", key=f"branching-{key}"):
+        if writing.error:
+            st.error(escaped(writing.error), icon=":material/error:")
+        if inspection.lost:
+            _put_right(inspection, key)
+        if at is not None:
+            _alternatives(inspection, at, key)
+
+
+def _put_right(inspection: Inspected, key: str) -> None:
+    """From the mark of the token that lost the molecule."""
+    try:
+        at = lost_place(inspection)
+    except DriftscopeError as error:
+        st.caption(escaped(f"No branch puts this answer right: {error.what}."))
+        return
+    st.button(
+        f"Put right from token {at:,} under {PUT_RIGHT}",
+        key=f"put-right-{key}",
+        icon=":material/call_split:",
+        help=f"{escaped(inspection.lost[0].words)}. The ids before it stay, the rest is written anew.",
+        on_click=_write,
+        args=(inspection, at, PUT_RIGHT, ()),
+    )
+
+
+def _alternatives(inspection: Inspected, at: int, key: str) -> None:
+    names = [name for name in LPS if not lp_record(name).by_server]
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="xsmall"):
+        own = inspection.run.lp_record.name
+        lp = st.selectbox(
+            "Branch under the LP",
+            names,
+            index=names.index(own) if own in names else 0,
+            key=f"branch-lp-{inspection.run.run_id}",
+            width=190,
+            on_change=ask,
+            args=(inspection, at),
+        )
+        asked = _asked(inspection.run.run_id, inspection.sample["sample_id"], at, lp)
+        if asked.result is not None:
+            st.button(
+                f"All over {percent(LEAST)}",
+                key=f"branch-all-{key}",
+                icon=":material/account_tree:",
+                help="One branch for each other token, in one run: how much does this token decide?",
+                on_click=_write,
+                args=(inspection, at, lp, None),
+            )
+        elif asked.job is None:
+            st.button(f"Alternatives of token {at:,}", key=f"branch-ask-{key}", on_click=ask, args=(inspection, at))
+    if asked.job is not None:
+        progress(asked, f"alternatives-of-{key}")
+    elif asked.error:
+        st.error(escaped(asked.error), icon=":material/error:")
+    elif asked.result is not None:
+        _buttons(inspection, at, lp, asked.result, key)
+
+
+def _buttons(inspection: Inspected, at: int, lp: str, found: Sequence[TokenChoice], key: str) -> None:
+    st.caption(escaped(f"Token {at:,}: before the LP → after {lp}"), help=HELP)
+    if found and found[0].p_lp is None:
+        st.caption(escaped(f"{lp} does not allow the text before this token. Choose another LP, such as none."))
+    with st.container(horizontal=True, gap="xsmall", key=f"alternatives-{key}"):
+        for token in found:
+            after = percent(token.p_lp) if token.p_lp else "not allowed"
+            st.button(
+                f"**{escaped(visible(token.piece))}** {percent(token.p_raw)} → {after}",
+                key=f"branch-{key}-{token.token_id}",
+                icon=":material/check:" if token.is_written else None,
+                disabled=not token.p_lp,
+                help="Written here" if token.is_written else f"Go on from here with id {token.token_id}",
+                on_click=_write,
+                args=(inspection, at, lp, (token.token_id,)),
+            )
+
+
+# --- what is stored -------------------------------------------------------------------------------------------------
+
+
+def branches_of(store: Store, inspection: Inspected) -> dict[str, str]:
+    """Of this sample: RUN/SAMPLE and what is said of it, the newest run first."""
+    name = f"{inspection.run.run_id}/{inspection.sample['sample_id']}"
+    words: dict[str, str] = {}
+    for entry in reversed(store.listing().entries):
+        if entry.row.get("branch_of") == name:
+            count = int(entry.row.get("samples") or 0)
+            about = f"branch from token {entry.row['branch_at']:,} · {entry.row['lp']}"
+            of = [f" · {number + 1} of {counted(count, 'token')}" if count > 1 else "" for number in range(count)]
+            words.update({f"{entry.id}/{number}": about + of[number] for number in range(count)})
+    return words
+
+
+def inspected_branch(store: Store, name: str) -> Inspected:
+    run_id, _, sample = name.rpartition("/")
+    return inspected(store, run_facts(store, run_id), int(sample))
+
+
+def _chosen_key(inspection: Inspected) -> str:
+    return f"branch-under-{inspection.run.run_id}-{inspection.sample['sample_id']}"
+
+
+def put_branch(inspection: Inspected, name: str) -> None:
+    """To be chosen where the choice is drawn next."""
+    st.session_state[f"new-{_chosen_key(inspection)}"] = name
+
+
+def choose_branch(store: Store, inspection: Inspected) -> None:
+    """Of a page whose address does not name it."""
+    words, key = branches_of(store, inspection), _chosen_key(inspection)
+    new = st.session_state.pop(f"new-{key}", None)
+    if new in words:
+        st.session_state[key] = new
+    if words:
+        st.selectbox(
+            "Branch under each row",
+            list(words),
+            index=None,
+            key=key,
+            format_func=words.__getitem__,
+            placeholder="Branch under each row",
+            label_visibility="collapsed",
+        )
+
+
+def chosen_branch(store: Store, inspection: Inspected) -> Inspected | None:
+    key = _chosen_key(inspection)
+    name = st.session_state.get(f"new-{key}") or st.session_state.get(key)
+    return inspected_branch(store, name) if name in branches_of(store, inspection) else None
