@@ -122,6 +122,12 @@ class KvCache:
                         part[target] = part[row]
                 kept[number] = part[: len(order)]
 
+    def grow(self, length: int) -> None:
+        """Room for so many at least."""
+        for kept in (self.keys, self.values):
+            for number, part in enumerate(kept):
+                kept[number] = functional.pad(part, (0, 0, 0, 0, 0, max(0, length - part.shape[1])))
+
 
 @dataclass(slots=True, eq=False)
 class _Made:
@@ -146,6 +152,7 @@ class TokenLayout:
     mask: Tensor | None  # bool [b, 1, w, seen]; None where each query sees all of it
     slots: Tensor | None = None  # [N] in the flattened grid; None where the tokens are the whole grid, in order
     cache_rows: Tensor | None = None  # [b] the grid's rows in the cache; None: the first b
+    places: Tensor | None = None  # [N] in the cache; None: the positions
 
 
 def grid_layout(
@@ -259,8 +266,9 @@ class Body:
             rotated = functional.rms_norm(rotated, rotated.shape[-1:], None, self.eps) * layer.qk_norm
         rotated = rotated * cos + rotated.roll(self.head_width // 2, -1) * sin
         query, key = rotated.split([self.heads, self.kv_heads], dim=1)
-        keys.index_put_((layout.rows, layout.positions), key)
-        values.index_put_((layout.rows, layout.positions), value)
+        places = layout.positions if layout.places is None else layout.places
+        keys.index_put_((layout.rows, places), key)
+        values.index_put_((layout.rows, places), value)
         (rows, width), slots = layout.grid, layout.slots
         if slots is not None:
             query = query.new_zeros((rows * width, self.heads, self.head_width)).index_copy_(0, slots, query)

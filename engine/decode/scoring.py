@@ -193,7 +193,7 @@ def forced_closes(constraint: HasAutomaton, stored: Sequence[Stored]) -> list[di
     for start in range(0, len(stored), WALKED):
         batch = stored[start : start + WALKED]
         tables = Tables.of(constraint.automaton, [sample.program for sample in batch])
-        cells = torch.stack([state.cell for state in walk(tables, _padded([sample.answer for sample in batch]))], dim=1)
+        cells = torch.stack([state.cell for state in walk(tables, padded([sample.answer for sample in batch]))], dim=1)
         closes += [_closes(sample, row) for sample, row in zip(batch, cells.tolist(), strict=True)]
     return closes
 
@@ -217,7 +217,7 @@ def walk(tables: Tables, ids: Tensor) -> Iterator[State]:
         yield state
 
 
-def _padded(rows: Sequence[Sequence[int]], device: torch.device | str = "cpu") -> Tensor:
+def padded(rows: Sequence[Sequence[int]], device: torch.device | str = "cpu") -> Tensor:
     """[B, T], with zeros on the right."""
     return pad_sequence([torch.tensor(row, dtype=torch.int64) for row in rows], batch_first=True).to(device)
 
@@ -238,7 +238,7 @@ class _ReadBatch:
         self.body, self.automaton, self.stored, self.vocab_size = body, automaton, stored, vocab_size
         self.between = between
         self.tables = Tables.of(automaton, [sample.program for sample in stored], body.device)
-        answers = _padded([sample.answer for sample in stored], body.device)
+        answers = padded([sample.answer for sample in stored], body.device)
         lengths = torch.tensor([len(sample.answer) for sample in stored], device=body.device)
         is_token = torch.arange(answers.shape[1], device=body.device) < lengths[:, None]  # [B, T]
         self.sample, self.token = is_token.nonzero()[:, 0], answers[is_token]  # int64 [N] each
@@ -299,7 +299,7 @@ class _BodyScores:
         self, body: Body, stored: Sequence[Stored], vocab_size: int, counters: Counters, between: Callable[[], object]
     ) -> None:
         self.head = body.head[:vocab_size]
-        self.hidden = _hidden(body, stored, counters, between)  # [N, W] of all that is before each token
+        self.hidden, _ = read_hidden(body, stored, counters, between)  # [N, W] of all that is before each token
 
     def __call__(self, indices: Tensor) -> Tensor:
         return functional.linear(self.hidden[indices], self.head).float()
@@ -344,9 +344,12 @@ class _PlainScores:
         return self.scores
 
 
-def _hidden(body: Body, stored: Sequence[Stored], counters: Counters, between: Callable[[], object]) -> Tensor:
-    """[N, W] hidden states before each token of the answers, sample by sample. Padding costs next to nothing."""
-    ids = _padded([sample.read for sample in stored], body.device)
+def read_hidden(
+    body: Body, stored: Sequence[Stored], counters: Counters, between: Callable[[], object]
+) -> tuple[Tensor, KvCache]:
+    """[N, W] hidden states before each token of the answers, sample by sample, and the cache of what was read. Padding
+    costs next to nothing."""
+    ids = padded([sample.read for sample in stored], body.device)
     lengths, first, count = torch.tensor(
         [(len(sample.read), len(sample.prompt) - 1, len(sample.answer)) for sample in stored], device=body.device
     ).unbind(dim=1)  # [B] each; the first answer token is predicted by the last one of the prompt
@@ -362,4 +365,4 @@ def _hidden(body: Body, stored: Sequence[Stored], counters: Counters, between: C
         counters.forward_passes += 1
         is_needed = layout.positions >= first[layout.rows]
         before[(offset[layout.rows] + layout.positions)[is_needed]] = hidden[is_needed]
-    return before
+    return before, cache

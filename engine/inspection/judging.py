@@ -106,7 +106,7 @@ def judge_run(
     rows: list[Row] = store.table(sql, {"run": entry.id}, of=[entry.id]).to_pylist()
     if not rows:
         raise without_samples(entry, "judge")
-    texts = _conformers_of(store, entry, rows)
+    texts = conformers_of(store, entry, rows)
     verdicts = {key: _nothing_to_judge(rows[key]) for key, text in enumerate(texts) if not text}
     tasks = (JudgeTask(key, text, _asked_of(rows[key])) for key, text in enumerate(texts) if text)
     with closing(judged(tasks, settings, workers=workers, limit_s=limit_s)) as results:
@@ -131,7 +131,7 @@ def judge_run(
     return JudgedRun(entry, rows, columns, is_own)
 
 
-def _conformers_of(store: Store, entry: Entry, rows: Iterable[Row]) -> list[str]:
+def conformers_of(store: Store, entry: Entry, rows: Iterable[Row]) -> list[str]:
     """What is judged of each sample; empty where there is nothing, an error where there is nothing at all."""
     stated = conformer_texts(store, entry)
     texts = [find_answer(stated.get(row["sample_id"]) or row["text"] or "").judged for row in rows]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,16 +17,17 @@ import pyarrow.compute as pc
 
 from engine.chem.smiles import parse_written
 from engine.decode.plan import Plan
-from engine.errors import ModelError, RunError, StoreError
+from engine.errors import DriftscopeError, ModelError, RunError, StoreError
 from engine.inspection.lp_cost import RunCost, cost_of_run, cost_of_steps
 from engine.inspection.molecules import sample_table
 from engine.inspection.recount import Recounted, recount_run
-from engine.inspection.runs import run_facts
-from engine.inspection.sample import BlockEstimate
+from engine.inspection.runs import RunFacts, number_format, run_facts
+from engine.inspection.sample import BlockEstimate, Inspected
 from engine.jobs.plan import ModelChoice, RunPlan
 from engine.jobs.service import Job, Work
 from engine.lp_records import NO_LP, lp_record, split_cleanup
-from engine.models.registry import ModelEntry
+from engine.models.registry import ModelEntry, load_registry
+from engine.models.tags import tokenizer_name, tokenizer_place
 from engine.store.entries import Entry, without_samples
 from engine.store.sample_rows import step_rows
 from engine.store.schema import SAMPLES, STEPS
@@ -71,9 +73,52 @@ class Question:
     sample_id: int = 0
 
 
+def models_for(run: RunFacts) -> list[ModelEntry]:
+    """The run's own model first, and others with its tokenizer, which a run names by a short name or by its folder."""
+    try:
+        entries = load_registry().entries
+    except DriftscopeError:
+        return []
+
+    def has_tokenizer(entry: ModelEntry) -> bool:
+        try:
+            place = tokenizer_place(entry)
+        except DriftscopeError:  # its tokenizer is gone
+            return False
+        return run.tokenizer in (tokenizer_name(entry), str(place), Path(place).name)
+
+    matches = [entry for entry in entries if entry.name == run.model or has_tokenizer(entry)]
+    return sorted(matches, key=lambda entry: entry.name != run.model)
+
+
+def question_of(inspection: Inspected, entry: ModelEntry) -> Question:
+    """The sample as it is stored, for a model of the registry."""
+    run = inspection.run
+    sample = inspection.sample
+    tokenizer = inspection.tokenizer
+    return Question(
+        model=ModelChoice(alias=entry.alias, step=entry.step),
+        tokenizer=tokenizer.name if tokenizer is not None else run.tokenizer,
+        smiles=inspection.molecule.smiles,
+        plan=Plan(
+            run.lp_record.name,
+            run.placeholder,
+            number_format(run),
+            descriptors=run.descriptors,
+            bos=not run.is_former,
+            conformers=run.conformers_per_answer or 1,
+            examples=inspection.examples,
+            limit=max(1, len(sample["token_ids"])),
+        ),
+        token_ids=sample["token_ids"],
+        forced=sample["forced"],
+        sample_id=sample["sample_id"],
+    )
+
+
 def score_work(question: Question) -> Work[Steps]:
     def work(job: Job[Steps]) -> Steps:
-        generation = _generation_of(question, job)
+        generation = generation_of(question, job)
         job.say("scoring the sample")
         sample = {"sample_id": question.sample_id, "token_ids": question.token_ids, "forced": question.forced}
         rows, _ = _steps_of(generation, [0], [sample], candidates=CANDIDATES, between=job.go_on)
@@ -86,7 +131,7 @@ def costs_work(question: Question, blocks: Collection[int]) -> Work[dict[int, Bl
     """How the model would have continued those of the cut ``blocks`` that can be continued."""
 
     def work(job: Job[dict[int, BlockEstimate]]) -> dict[int, BlockEstimate]:
-        generation = _generation_of(question, job)
+        generation = generation_of(question, job)
         job.say("continuing the cut blocks")
         (estimates,) = _continued(generation, [0], [{"token_ids": question.token_ids, "blocks": blocks}])
         return {
@@ -97,7 +142,7 @@ def costs_work(question: Question, blocks: Collection[int]) -> Work[dict[int, Bl
     return work
 
 
-def _generation_of(question: Question, job: Job[Any]) -> Generation:
+def generation_of(question: Question, job: Job[Any]) -> Generation:
     """The LP's constraint, the prompt and the program as they were."""
     from engine.decode.generation import Generation
 

@@ -46,10 +46,11 @@ PAGES: dict[str, dict[tuple[str, str], list[str]]] = {
         ("The reports' figures", ""): ["tokenizer_lab_reports"],
     },
     "drift": {
-        ("Molecules", ""): ["drift_molecules", "drift_atoms", "drift_branches"],
+        ("Molecules", ""): ["drift_molecules", "drift_atoms", "drift_branches", "drift_belief"],
         ("Table", ""): ["drift_histogram", "drift_damage"],
         ("Junk lexicon", ""): ["drift_lexicon"],
         ("What the LP did", ""): ["drift_constrained", "drift_lp_cost", "drift_lp"],
+        ("What the model believes", ""): ["drift_coverage", "drift_resolution"],
     },
     "profiles": {
         ("Families", ""): ["profiles_families", "profiles_places"],

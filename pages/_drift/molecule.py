@@ -7,6 +7,7 @@ views are one fragment, so a pick redraws nothing else.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import streamlit as st
@@ -30,8 +31,10 @@ from engine.inspection.faults import (
 from engine.inspection.runs import runs_with_samples
 from engine.inspection.sample import BlockEstimate, Inspected
 from engine.questions.drift_atoms import AS_WRITTEN, WORST, atom_tables
+from engine.questions.question import Tables
 from engine.store.store import Store
 from pages._drift import files, scoring, state
+from pages._drift.number_curves import curves_of, ellipsoids_of
 from pages._drift.state import spot_of
 from pages._kit import branching
 from pages._kit.card import cards
@@ -67,6 +70,7 @@ SHAPED_HELP = (
     "Under shaped a token comes only if it leaves the atom a right place. Struck: likely tokens that leave none. "
     "Dead end: no token was left, so the text went back to an earlier block, or stayed wrong after all tries."
 )
+ELLIPSOID_WORDS = "; violet: mean ± spread, each axis given those before"
 ATOMS, DRAWING, SHAPE = "drift_atoms", "drift_drawing", "drift_shape"
 Faulty = tuple[int, Fault, str]
 Blocks = Mapping[int, Mapping[str, Any]]
@@ -121,6 +125,7 @@ def _linked(store: Store, inspection: Inspected) -> None:
     of_atom = _block_of_each(inspection, only=inspection.number)
     steps, steps_model = scoring.steps_of(inspection)
     estimates, estimated_by = scoring.estimates_of(inspection)
+    beliefs = scoring.belief_tables_of(inspection)
     atom = state.number(state.ATOM)
     atom = atom if atom is not None and atom < inspection.molecule.atoms else None
     put_shown(atom=atom)
@@ -131,11 +136,11 @@ def _linked(store: Store, inspection: Inspected) -> None:
             with st.container():
                 _drawing(inspection, of_atom, atom)
             with st.container(gap="xsmall"):
-                _shape(inspection, of_atom, branch or _group_on_top(inspection), is_branch=branch is not None)
+                _shape(inspection, of_atom, branch or _group_on_top(inspection), beliefs, is_branch=branch is not None)
                 _readers(inspection)
     with right:
         if inspection.blocks or inspection.alignment is not None:
-            _atoms(store, inspection, steps, estimates, atom, steps_model, estimated_by)
+            _atoms(store, inspection, steps, estimates, atom, steps_model, estimated_by, beliefs)
         if branch is not None:
             cards(["drift_branches"], store, [_under().rpartition("/")[0]])
         kept = of_atom[atom]["text"] if atom in of_atom else ""
@@ -257,7 +262,9 @@ def _group_on_top(inspection: Inspected) -> Mol | None:
     return group.mol if st.toggle(words, is_on, key=key, on_change=state.put_other_reader, args=(key,)) else None
 
 
-def _shape(inspection: Inspected, of_atom: Blocks, on_top: Mol | None, *, is_branch: bool) -> None:
+def _shape(
+    inspection: Inspected, of_atom: Blocks, on_top: Mol | None, beliefs: Tables | None, *, is_branch: bool
+) -> None:
     if inspection.conformer is None:
         st.info(escaped(inspection.why_no_conformer), icon=":material/view_in_ar:", title="No conformer to show")
         return
@@ -269,7 +276,8 @@ def _shape(inspection: Inspected, of_atom: Blocks, on_top: Mol | None, *, is_bra
         atoms=inspection.conformer_atoms,
         names=_names(inspection, of_atom),
         marks=atom_faults(inspection.sample, of_atom.values(), only=inspection.number),
-        caption=_shape_caption(inspection, on_top, is_branch=is_branch),
+        caption=_shape_caption(inspection, on_top, is_branch=is_branch) + ("" if beliefs is None else ELLIPSOID_WORDS),
+        ellipsoids=None if beliefs is None else ellipsoids_of(beliefs, *_blocks_in_view(inspection)),
         height=VIEW_HEIGHT,
     )
 
@@ -319,6 +327,7 @@ def _atoms(
     atom: int | None,
     steps_model: str,
     estimated_by: str,
+    beliefs: Tables | None,
 ) -> None:
     """The molecule atom by atom, the worst first, and another run's rows under it on request."""
     with st.container(horizontal=True, vertical_alignment="bottom", key="atom-order"):
@@ -328,6 +337,12 @@ def _atoms(
     by = (steps_model or "the run", estimated_by or "the model")
     tables = atom_tables(inspection, order, steps, estimates, *by)
     shown = view_of(tables)
+    about = tables["about"]["about"].to_pylist()
+    if beliefs is not None:
+        curves, (first, _) = curves_of(beliefs), _blocks_in_view(inspection)
+        shown = [row if row.atom is None else replace(row, curves=curves.get(first + row.atom, ())) for row in shown]
+        (of_model,) = beliefs["about"]["model"].to_pylist()
+        about.append(f"curves: what {of_model} believes of x, y and z, each given the numbers before it")
     if other is not None:
         of_other = atom_tables(other, order, other.steps, other.estimates)
         other_view = view_of(of_other, other.run.lp_words or other.run.run_id)
@@ -339,7 +354,7 @@ def _atoms(
         shown,
         key=ATOMS,
         label="Atom by atom",
-        caption=" · ".join(tables["about"]["about"].to_pylist()),
+        caption=" · ".join(about),
         text=text_of(tables),
         atom=atom,
         token=token,
@@ -351,6 +366,11 @@ def _pick(inspection: Inspected, atom: int | None, column: int | None) -> None:
     """A click on a token also asks for its alternatives."""
     state.put_atom(spot_of(inspection), atom, column)
     branching.ask(inspection, branching.position_of(inspection, column))
+
+
+def _blocks_in_view(inspection: Inspected) -> tuple[int, int]:
+    """The first block of the conformer, and how many it has."""
+    return (inspection.number - 1) * inspection.molecule.atoms, inspection.molecule.atoms
 
 
 OF_OTHER_RUNS = """

@@ -1,36 +1,35 @@
-"""The Drift inspector scores a stored sample with a model: token probabilities, and the cost of cuts.
+"""The Drift inspector scores a stored sample with a model: token probabilities, what it believes of each number, and
+the cost of cuts.
 
-Both read the stored ids and generate nothing; the app's worker computes them. Scores stay in the visitor's session, by
-sample, and name their model.
+These read the stored ids and generate nothing; the app's worker computes them. Scores stay in the visitor's session, by
+sample, and name their model; beliefs are kept in the cache too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import streamlit as st
 
-from engine.decode.plan import Plan
-from engine.errors import DriftscopeError
 from engine.inspection.faults import faults
-from engine.inspection.runs import number_format
 from engine.inspection.sample import BlockEstimate, Inspected, with_pieces
-from engine.jobs.plan import ModelChoice
-from engine.jobs.scoring import Question, costs_work, score_work
-from engine.models.registry import ModelEntry, load_registry
-from engine.models.tags import tokenizer_name, tokenizer_place
+from engine.jobs.number_beliefs import belief_work, request_of
+from engine.jobs.scoring import costs_work, models_for, question_of, score_work
+from engine.jobs.service import Work
+from engine.models.registry import ModelEntry
+from engine.questions.drift_belief import belief_tables
+from engine.questions.question import Tables
 from pages._kit.asked import Asked, progress, submit
 from pages._kit.errors import escaped
 
-Kind = Literal["steps", "costs"]
+Kind = Literal["steps", "costs", "beliefs"]
 
 
 @dataclass(slots=True)
 class Score(Asked):
-    """A model's scores of one sample: steps by position, or estimates by block."""
+    """A model's scores of one sample: steps by position, estimates by block, or beliefs."""
 
     kind: Kind = "steps"
     model: str = ""  # that was asked last
@@ -58,10 +57,19 @@ def estimates_of(inspection: Inspected) -> tuple[Mapping[int, BlockEstimate], st
     return (inspection.estimates, "") if score.result is None else (score.result, score.result_model)
 
 
+def belief_tables_of(inspection: Inspected) -> Tables | None:
+    """What the model believes of the numbers, where it was asked: the one chosen last in this session, or the run's."""
+    if not inspection.can_score or not models_for(inspection.run):
+        return None
+    request = request_of(inspection, _score("beliefs", inspection).result_model)
+    beliefs = request.kept()
+    return None if beliefs is None else belief_tables(inspection, request.entry, beliefs)
+
+
 def show(inspection: Inspected, has_steps: bool) -> None:
     """Draw the form that scores this sample, or the progress of the job."""
-    steps, costs = _score("steps", inspection), _score("costs", inspection)
-    for score in (steps, costs):
+    steps, costs, beliefs = (_score(kind, inspection) for kind in get_args(Kind))
+    for score in (steps, costs, beliefs):
         if score.job is not None:
             progress(score, score.kind, score.model, score.take)
             return
@@ -69,7 +77,7 @@ def show(inspection: Inspected, has_steps: bool) -> None:
             st.error(escaped(score.error), icon=":material/error:")
     if not inspection.can_score:
         return
-    models = compatible(inspection)
+    models = models_for(inspection.run)
     cut = [block["block"] for block in inspection.blocks if "cut" in faults(block)]
     if not models:
         st.caption(f"No registered model has the tokenizer {escaped(inspection.run.tokenizer)}.")
@@ -91,6 +99,14 @@ def show(inspection: Inspected, has_steps: bool) -> None:
             on_click=_start,
             args=(steps, inspection, entry, cut),
         )
+        st.button(
+            "Show what it believes of each number",
+            icon=":material/area_chart:",
+            key="ask-beliefs",
+            help="The law of x, y and z of each atom under exact, each given the numbers before it",
+            on_click=_start,
+            args=(beliefs, inspection, entry, cut),
+        )
         if cut:
             st.button(
                 "Estimate the cost of cuts",
@@ -102,51 +118,12 @@ def show(inspection: Inspected, has_steps: bool) -> None:
             )
 
 
-def compatible(inspection: Inspected) -> list[ModelEntry]:
-    """The run's own model first, and others with its tokenizer, which a run names by a short name or by its folder."""
-    try:
-        entries = load_registry().entries
-    except DriftscopeError:
-        return []
-    run = inspection.run
-
-    def has_tokenizer(entry: ModelEntry) -> bool:
-        try:
-            place = tokenizer_place(entry)
-        except DriftscopeError:  # its tokenizer is gone
-            return False
-        return run.tokenizer in (tokenizer_name(entry), str(place), Path(place).name)
-
-    matches = [entry for entry in entries if entry.name == run.model or has_tokenizer(entry)]
-    return sorted(matches, key=lambda entry: entry.name != run.model)
-
-
-def question_of(inspection: Inspected, entry: ModelEntry) -> Question:
-    """The sample as it is stored, for a model of the registry."""
-    run = inspection.run
-    sample = inspection.sample
-    tokenizer = inspection.tokenizer
-    return Question(
-        model=ModelChoice(alias=entry.alias, step=entry.step),
-        tokenizer=tokenizer.name if tokenizer is not None else run.tokenizer,
-        smiles=inspection.molecule.smiles,
-        plan=Plan(
-            run.lp_record.name,
-            run.placeholder,
-            number_format(run),
-            descriptors=run.descriptors,
-            bos=not run.is_former,
-            conformers=run.conformers_per_answer or 1,
-            examples=inspection.examples,
-            limit=max(1, len(sample["token_ids"])),
-        ),
-        token_ids=sample["token_ids"],
-        forced=sample["forced"],
-        sample_id=sample["sample_id"],
-    )
-
-
 def _start(score: Score, inspection: Inspected, entry: ModelEntry, cut: list[int]) -> None:
-    question = question_of(inspection, entry)
+    def work() -> Work[Any]:
+        if score.kind == "beliefs":
+            return belief_work(request_of(inspection, entry.name))
+        question = question_of(inspection, entry)
+        return score_work(question) if score.kind == "steps" else costs_work(question, cut)
+
     score.model = entry.name
-    submit(score, lambda: score_work(question) if score.kind == "steps" else costs_work(question, cut))
+    submit(score, work)

@@ -7,8 +7,10 @@ import re
 import pytest
 from playwright.sync_api import Locator, expect
 
+from engine.figures.words import fixed
 from engine.inspection.atoms import lost_tokens
 from engine.inspection.sample import inspect_sample
+from engine.questions import ask
 from tests.engine.inspection.made import DEMO_STORE
 from tests.pages.browser import Browser, Server, Visit, expect_harmless, shape, shape_words, visit
 from tests.pages.canvas_clicks import again, click_at
@@ -225,4 +227,26 @@ def test_on_a_narrow_screen_the_list_is_above_and_compact(browser: Browser, demo
         assert molecules is not None and verdict is not None
         assert molecules["y"] + molecules["height"] < verdict["y"] and molecules["height"] < 250
         assert seen.page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+        expect_harmless(seen)
+
+
+def test_what_the_model_believes_is_drawn_in_each_row_as_the_question_has_it(
+    browser: Browser, demo_server: Server
+) -> None:
+    with visit(browser, demo_server, f"/drift?run={EXACT}&sample=6") as seen:
+        seen.page.get_by_role("button", name="Show what it believes of each number").click()
+        curves = row_of(seen, 7).locator(".curve")
+        expect(curves).to_have_count(3, timeout=120_000)
+        rows = ask(DEMO_STORE, "drift_belief", [f"{EXACT}/6"]).tables["main"].to_pylist()
+        expect(seen.page.locator(".atoms .curve")).to_have_count(len(rows))
+        for curve, row in zip(curves.all(), [row for row in rows if row["atom"] == 7], strict=True):
+            expect(curve).to_contain_text(f"{row['axis']} {fixed(row['mean'], 2)} ± {fixed(row['spread'], 3)}")
+            expect(curve.locator(".area")).to_have_attribute("d", re.compile("^M0 16V"))
+            expect(curve).to_have_attribute("title", re.compile(f"given .*written {fixed(row['written'], 4)}"))
+        struck = [row for row in rows if (row["struck"] or 0) > 0.05]
+        drawn = seen.page.locator('.atoms .struck-area[d^="M0"]')
+        assert struck and drawn.count() >= len(struck)
+        expect(seen.page.locator(".atoms .caption")).to_contain_text("each given the numbers before it")
+        seen.page.mouse.move(2, 2)  # no atom is pointed at
+        expect(shape_words(seen)).to_contain_text("each axis given those before")
         expect_harmless(seen)

@@ -16,13 +16,13 @@ from engine.inspection.faults import atom_faults, verdict
 from engine.inspection.molecules import DriftBin, sample_table
 from engine.inspection.runs import runs_with_samples
 from engine.inspection.sample import inspect_sample
+from engine.jobs.scoring import models_for, question_of
 from engine.text.tokenizers import load_tokenizer
 from pages._drift import files as drift_files
 from pages._drift import state
 from pages._drift.molecule import _group_words
 from pages._drift.molecules import verdict_line
 from pages._drift.runs import default_run
-from pages._drift.scoring import compatible, question_of
 from pages._kit.components.atom_view import text_parts
 from pages._kit.entry_table import picked_rows, show_rows
 from pages._kit.table_files import csv_of
@@ -81,11 +81,11 @@ def test_the_group_readers_blocks_are_those_of_the_conformer_that_it_takes(folde
 
 def test_only_models_with_the_runs_tokenizer_are_asked_its_own_first(folder: Path) -> None:
     inspected = inspect_sample(store_at(folder), BARE, 0)
-    models = compatible(inspected)
+    models = models_for(inspected.run)
     assert models[0].name == "demo-llama:final"
     assert {entry.tokenizer for entry in models} == {"llama3"}
     by_folder = replace(inspected, run=replace(inspected.run, tokenizer="/checkpoints/own"))
-    assert [entry.name for entry in compatible(by_folder)] == ["demo-llama:final"], "its own, however it was named"
+    assert [entry.name for entry in models_for(by_folder.run)] == ["demo-llama:final"], "its own, however it was named"
     question = question_of(inspected, models[-1])
     assert question.token_ids == inspected.sample["token_ids"]
     assert (question.plan.lp, question.plan.placeholder) == ("group-v2.1", "0.0000,0.0000,0.0000")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 
@@ -12,6 +13,7 @@ import streamlit.components.v1
 from rdkit import Chem
 from streamlit.testing.v1 import AppTest
 
+from engine.chem.frame import principal_axes
 from engine.errors import AssetError
 from pages._kit.components import view3d
 from pages._kit.theme import LIGHT
@@ -102,3 +104,21 @@ def test_stmol_is_used_as_it_is_and_without_it_one_line_says_what_to_do(
     monkeypatch.setitem(sys.modules, "stmol", None)
     app = page()
     assert "requirements-stmol.txt" in app.info[0].value and not frames_of(app)
+
+
+def test_an_ellipsoid_lies_about_its_centre_along_the_axes_of_the_text() -> None:
+    mol = Chem.MolFromSmiles("CCO")
+    conformer = Chem.Conformer(3)
+    positions = np.array([[0.0, 0.0, 0.0], [1.5, 0.0, 0.0], [2.0, 1.3, 0.0]])
+    conformer.SetPositions(positions)
+    mol.AddConformer(conformer)
+    shown = view3d._Frame("a", {}, 100)
+    shown.draw_ellipsoids(mol, [view3d.Ellipsoid([1.4, 0.1, 0.0], [0.5, 0.2, 0.1])])
+    (spec,) = re.findall(r"\.addCustom\((\{.*?\})\);", shown.startjs)
+    drawn = json.loads(spec)
+    points = np.array([[vertex[axis] for axis in "xyz"] for vertex in drawn["vertexArr"]])
+    axes = principal_axes(positions)
+    back = points @ axes + positions.mean(axis=0) - [1.4, 0.1, 0.0]  # in the frame of the text
+    np.testing.assert_allclose(((back / [0.5, 0.2, 0.1]) ** 2).sum(axis=1), 1, atol=0.03)
+    faces = np.array(drawn["faceArr"]).reshape(-1, 3)
+    assert faces.max() < len(points) and set(faces.flatten()) == set(range(len(points)))

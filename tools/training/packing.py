@@ -22,6 +22,7 @@ import numpy as np
 from engine.chem.enriched import CLOSE_TAG, OPEN_TAG, SMILES_TAGS, enriched_text, prompt_of, segments_of
 from engine.chem.smiles import enriched_descriptors, read_text_order
 from engine.chem.stereo import stereo_goals
+from engine.chem.text_frame import anchors_of
 from engine.comparing.array_files import Arrays, Meta, packed_bytes, write_bytes
 from engine.errors import DriftscopeError, TokenizerError
 from engine.paths import cache_folder
@@ -143,10 +144,8 @@ class StereoAtoms:
 
 def stereo_atoms(smiles: str) -> StereoAtoms:
     mol = read_text_order(smiles)
-    written = sorted((sorted(goal.spanned_by) for goal in stereo_goals(mol)), key=lambda order: order[3])
-    fourth = {order[3] for order in written}
-    first, second, third = written[0][:3] if written else (0, 0, 0)
-    return StereoAtoms(tuple(atom in fourth for atom in range(mol.GetNumAtoms())), (first, second, third))
+    fourth = {sorted(goal.spanned_by)[3] for goal in stereo_goals(mol)}
+    return StereoAtoms(tuple(atom in fourth for atom in range(mol.GetNumAtoms())), anchors_of(mol))
 
 
 def full_text(conformer: ConformerTexts, text: int) -> str:

@@ -226,12 +226,32 @@ function rowElement(row) {
   harm.firstChild.title = "Tokens that its numbers need, of those that the template gives";
   const isSound = row.atom !== null && !row.kind && !row.is_other;
   const classes = `row ${row.kind} ${row.is_other ? "other" : ""} ${row.is_quiet ? "quiet" : ""} ${isSound ? "sound" : ""}`;
-  const element = make("li", classes, "", [make("div", "name", row.name), ladder, harm, said]);
+  const curves = row.curves.length ? [make("div", "curves", "", row.curves.map(curveElement))] : [];
+  const element = make("li", classes, "", [make("div", "name", row.name), ladder, harm, said, ...curves]);
   element.setAttribute("role", "option");
   element.setAttribute("tabindex", "-1");
   element.setAttribute("aria-label", [row.name, row.tag || "exact", row.off && `${row.off} Å`, row.need].filter(Boolean).join(", "));
   if (row.atom !== null) element.dataset.atom = row.atom;
   return element;
+}
+
+// What the model believes of one number; a line where it was written.
+function curveElement(curve) {
+  const draw = (kind, values) => {
+    const part = document.createElementNS("http://www.w3.org/2000/svg", kind);
+    for (const [name, value] of Object.entries(values)) part.setAttribute(name, value);
+    return part;
+  };
+  const picture = draw("svg", { viewBox: "0 0 96 17", width: 96, height: 17, role: "img", "aria-label": curve.about });
+  picture.append(
+    draw("path", { d: curve.area, class: "area" }),
+    draw("path", { d: curve.struck, class: "struck-area" }),
+    draw("path", { d: `M${curve.at} 0V17`, class: "at" }),
+    draw("path", { d: "M0 16.5H96", class: "ground" }),
+  );
+  const figure = make("div", "curve", "", [picture, make("small", "", curve.words), make("small", "width", curve.width)]);
+  figure.title = curve.about;
+  return figure;
 }
 
 // What was written is between backticks.

@@ -32,6 +32,18 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
+class Curve:
+    """What is believed of one number, 96 by 16 px."""
+
+    words: str  # below it
+    about: str  # where the pointer is on it
+    area: str  # the path of an SVG
+    struck: str  # the same, of what is shaded
+    at: float  # of the number that was written, in px from the left
+    width: str = ""  # where the spread is known to be wrong
+
+
+@dataclass(frozen=True, slots=True)
 class ViewRow:
     tokens: tuple[Token, ...]
     atom: int | None = None
@@ -43,6 +55,7 @@ class ViewRow:
     words: str = ""
     is_other: bool = False  # of another run, under the row of the same atom
     is_quiet: bool = False  # its damage moves the atom by next to nothing
+    curves: tuple[Curve, ...] = ()  # of x, y and z
 
 
 def view_rows(rows: Iterable[AtomRow], tokens: Sequence[Token], other: str = "") -> list[ViewRow]:

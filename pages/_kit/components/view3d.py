@@ -11,6 +11,7 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ NAME_PX = 40  # the two lines below the view
 SNUG, APART = 1.3, 1.0
 """3Dmol.js fits what it draws into a ball as high as the view: a wide margin, unless two conformers lie apart."""
 NO_MARKS: Mapping[int, Fault] = {}
+LEAST_RADIUS_ANG = 0.03
 SIGNS: dict[Fault, tuple[str, str]] = {
     "junk": ("!", "junk"),
     "cut": ("\u2702\ufe0e", "cut"),  # scissors, as text and not as a picture
@@ -40,6 +42,14 @@ SIGNS: dict[Fault, tuple[str, str]] = {
 }
 NITROGEN = "#3050f8"  # as the 2D drawing has it; 3Dmol.js takes a pale one
 COLOURS = ("background", "text", "muted", "surface", "grid", "accent")
+
+
+@dataclass(frozen=True, slots=True)
+class Ellipsoid:
+    """Along the axes of the conformer's own coordinates, in angstrom."""
+
+    centre: Sequence[float]
+    radii: Sequence[float]
 
 
 def view3d(
@@ -51,14 +61,15 @@ def view3d(
     atoms: Sequence[int] = (),
     names: Sequence[str] = (),
     marks: Mapping[int, Fault] = NO_MARKS,
+    ellipsoids: Mapping[int, Ellipsoid] | None = None,
     caption: str = "",
     zoom: float = SNUG,
     height: int = 300,
 ) -> None:
     """Draw the first conformer of ``mol``, and that of ``ghost`` in grey. Without 3Dmol.js, say how to bring it.
 
-    ``atoms`` has the molecule's atom for each of the conformer, -1 for one that the molecule does not have; ``names``
-    and ``marks`` are of the molecule's. The camera stays under a ``key`` while the elements are the same.
+    ``atoms`` has the molecule's atom for each of the conformer, -1 for one that the molecule does not have; ``names``,
+    ``marks`` and ``ellipsoids`` are of the molecule's. The camera stays under a ``key`` while elements are the same.
     """
     try:
         three_d_mol()
@@ -85,6 +96,7 @@ def view3d(
     }
     view = _Frame(label, scene, height)
     view.draw(stmol.add_model, mol, ghost, {index: marks[atom] for index, atom in enumerate(atoms) if atom in marks})
+    view.draw_ellipsoids(mol, [ellipsoids[atom] for atom in atoms if atom in ellipsoids] if ellipsoids else [])
     st.iframe(view.content(), height=height + NAME_PX, alt=label)
 
 
@@ -133,6 +145,19 @@ class _Frame(py3Dmol.view):  # type: ignore[misc]
             self.addLabel(SIGNS[mark][0], {**where, **look})
         self.setBackgroundColor(colours.surface)
 
+    def draw_ellipsoids(self, mol: Chem.Mol, ellipsoids: Sequence[Ellipsoid]) -> None:
+        positions = mol.GetConformer().GetPositions()
+        axes, middle = principal_axes(positions), positions.mean(axis=0)
+        for ellipsoid in ellipsoids:
+            radii = np.maximum(ellipsoid.radii, LEAST_RADIUS_ANG)  # else it is not seen
+            points = (BALL * radii + ellipsoid.centre - middle) @ axes.T
+            normals = (BALL / radii) @ axes.T
+            named = [
+                [dict(zip("xyz", row, strict=True)) for row in part.round(3).tolist()] for part in (points, normals)
+            ]
+            look = {"color": palette().free, "opacity": 0.55}
+            self.addCustom({"vertexArr": named[0], "normalArr": named[1], "faceArr": BALL_FACES, **look})
+
     def content(self) -> str:
         """The same each time, which py3Dmol's own is not: a frame with a new source is loaded again."""
         colours = palette()
@@ -150,3 +175,22 @@ class _Frame(py3Dmol.view):  # type: ignore[misc]
 </main>
 <p role="status"></p>
 <script>begin();</script>"""
+
+
+def _as_xyz(points: npt.NDArray[np.float64]) -> list[dict[str, float]]:
+    return [dict(zip("xyz", row, strict=True)) for row in points.round(3).tolist()]
+
+
+def _ball(rings: int = 6, around: int = 10) -> tuple[npt.NDArray[np.float64], list[int]]:
+    """Points on a sphere of radius 1, and its triangles, three of them each."""
+    up, turn = np.meshgrid(np.linspace(0, np.pi, rings + 1), np.arange(around) * 2 * np.pi / around, indexing="ij")
+    points = np.stack([np.sin(up) * np.cos(turn), np.sin(up) * np.sin(turn), np.cos(up)], axis=-1).reshape(-1, 3)
+    faces: list[int] = []
+    for ring in range(rings):
+        for place in range(around):
+            here, next_ = ring * around + place, ring * around + (place + 1) % around
+            faces += [here, here + around, next_, next_, here + around, next_ + around]
+    return points, faces
+
+
+BALL, BALL_FACES = _ball()

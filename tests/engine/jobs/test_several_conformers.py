@@ -24,13 +24,13 @@ from engine.inspection.conformers import conformers_of, write_conformers
 from engine.inspection.judging import judge_run, judge_text
 from engine.inspection.molecules import sample_table
 from engine.inspection.sample import inspect_sample
+from engine.jobs.scoring import question_of
 from engine.store.entries import Entry
 from engine.store.files import Files
 from engine.store.generations import import_pool
 from engine.store.reports.importing import import_report
 from engine.store.store import Store
 from pages._drift.files import sdf_of_one
-from pages._drift.scoring import question_of
 from tests.engine.jobs.small_runs import choice, finished, loaded, started
 
 K = 3

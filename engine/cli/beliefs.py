@@ -1,0 +1,71 @@
+"""``belief`` and ``resolution``: what is computed of a model's numbers for three questions, and kept in the cache."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from engine.cli import terminal as cli
+from engine.cli.questions import WORKERS, worked
+from engine.store.columns import rows_of
+
+app = cli.new_app()
+
+
+@cli.command(app, "belief")
+def belief(
+    io: cli.Io,
+    progress: cli.Progress,
+    of: str = cli.words(..., "OF", "RUN/SAMPLE; or a model, ALIAS or ALIAS:STEP"),
+    cell: Literal["0.1", "0.01", "0.001"] = cli.option("0.01", "of RUN/SAMPLE: width of a cell of decimals, in Å"),
+    texts: str | None = cli.option(None, "of a model: texts as it was trained on (held-out ones)", metavar="FILE"),
+    device: str = cli.option("auto", "auto (a GPU if there is one), cpu, cuda, mps"),
+    threads: int | None = cli.THREADS,
+) -> int:
+    """what a model believes of each number of a stored text; of a model: whether its spread is right
+
+    What was computed is kept in the cache, for `ask drift_belief` and `ask drift_coverage`. A model is asked about 100
+    held-out molecules in the frame of the demo models' training: give texts of another frame by --texts.
+    """
+    from engine.inspection.sample import inspect_sample
+    from engine.jobs.number_beliefs import believe, cover, prompted_texts, request_of
+    from engine.models.devices import set_threads
+    from engine.models.loading import load_model
+    from engine.models.registry import load_registry
+    from engine.questions import ask, sample_of
+    from engine.questions.drift_belief import CELLS
+    from engine.questions.drift_coverage import coverage_rows
+    from engine.text.text_form import sample_texts
+
+    set_threads(threads)
+    with progress.reporting(is_quiet=io.is_json) as say:
+        if "/" in of:
+            sample = sample_of(store := io.opened(), of)
+            inspected = inspect_sample(store, sample.entry.id, sample.sample_id)
+            believe(request_of(inspected, decimals=CELLS[cell]), device)
+            say(now=True, state="done", work=1.0)
+            return io.show(list(rows_of(ask(store, "drift_belief", [of], {"belief_cell": cell}).tables["main"])))
+        entry = load_registry().find(of)
+        given: dict[str, Any] = (
+            {"texts": prompted_texts(sample_texts(Path(texts))), "source": Path(texts).name} if texts else {}
+        )
+
+        def seen(done: int, count: int) -> None:
+            say(f"{done:,}/{count:,} texts read", now=done == count, work=done / count, done=done)
+
+        levels = cover(load_model(entry, device), **given, progress=seen)
+        say(now=True, state="done", work=1.0)
+    return io.show(coverage_rows(levels))
+
+
+@cli.command(app, "resolution")
+def resolution(io: cli.Io, progress: cli.Progress, run_id: str = cli.RUN_ID, workers: int | None = WORKERS) -> int:
+    """how many decimals of a run's numbers its molecules need: usable texts truncated, and judged again
+
+    What was computed is kept in the cache, for `ask drift_resolution`.
+    """
+    from engine.inspection.resolution import truncate_run
+    from engine.questions import ask
+
+    made = worked(io, progress, "texts judged", truncate_run, io.opened(), run_id, workers=workers)
+    return io.show(list(rows_of(ask(io.opened(), "drift_resolution", [made.entry.id]).tables["main"])))

@@ -1,0 +1,98 @@
+"""Resolution for free: how many decimals of a run's numbers its molecules need.
+
+Texts of usable samples are truncated to fewer decimals, as their writer truncates, and judged again. What this does not
+know: whether a model that writes fewer decimals writes the same molecules.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from engine.chem.enriched import format_number
+from engine.chem.judges import JudgeTask, judged
+from engine.errors import RunError
+from engine.inspection.judging import conformers_of
+from engine.inspection.kept_tables import keep_table, kept_table
+from engine.records import BinFormat, NumberFormat
+from engine.store.entries import Entry, number_format_of, without_samples
+from engine.store.store import Store
+
+KIND, VERSION = "resolution", 1
+_SAMPLES = "SELECT * FROM samples WHERE run_id = $run AND usable ORDER BY sample_id"
+_BLOCK = re.compile(r"<([^<>]*)>")
+
+
+@dataclass(frozen=True, slots=True)
+class TruncatedRun:
+    """``table``: a row each sample and number of decimals: whether it is right still, how far its atoms moved."""
+
+    entry: Entry
+    table: pa.Table
+    samples: int
+
+
+def kept_resolution(entry: Entry) -> pa.Table | None:
+    return kept_table(KIND, [VERSION, *entry.key])
+
+
+def decimals_of(entry: Entry) -> int:
+    """That its texts have at most."""
+    form = number_format_of(entry)
+    if isinstance(form, BinFormat):
+        raise RunError(f"{entry.id} writes numbers of bins, which have no decimals", "Choose a run of decimals")
+    return 4 if form is None else form.most_decimals
+
+
+def truncate_run(
+    store: Store,
+    run_id: str,
+    *,
+    workers: int | None = None,
+    progress: Callable[[int, int], None] = lambda done, texts: None,
+) -> TruncatedRun:
+    """Judge the usable samples of a run again, with each smaller number of decimals."""
+    entry = store.entry(run_id)
+    if "samples" not in entry.parts:
+        raise without_samples(entry, "truncate")
+    most = decimals_of(entry)
+    rows = store.table(_SAMPLES, {"run": entry.id}, of=[entry.id]).to_pylist()
+    if not rows:
+        raise RunError(f"{entry.id} has no usable sample", "Judge it first, or choose another run")
+    tasks: list[JudgeTask] = []
+    about: list[dict[str, Any]] = []
+    for row, text in zip(rows, conformers_of(store, entry, rows), strict=True):
+        for decimals in range(1, most):
+            tasks.append(JudgeTask(len(tasks), truncated(text, decimals), row["smiles"]))
+            moved = places_of(text) - places_of(tasks[-1].text)
+            rmsd_ang = float(np.sqrt((moved**2).sum(axis=1).mean()))
+            about.append({"sample_id": row["sample_id"], "decimals": decimals, "rmsd_ang": rmsd_ang})
+    right: dict[int, bool] = {}
+    with closing(judged(iter(tasks), workers=workers)) as verdicts:
+        for task, verdict in verdicts:
+            right[task.key] = verdict.is_right
+            progress(len(right), len(tasks))
+    table = pa.Table.from_pylist([{**of, "usable": right[number]} for number, of in enumerate(about)])
+    keep_table(table, KIND, [VERSION, *entry.key])
+    return TruncatedRun(entry, table, len(rows))
+
+
+def truncated(text: str, decimals: int) -> str:
+    """An enriched text with so many decimals at most: ``<0.1999,-0.04,2.0>`` of one is ``<0.1,0.0,2.0>``."""
+    form = NumberFormat(1, decimals, 6)
+
+    def cut(block: re.Match[str]) -> str:
+        return f"<{','.join(format_number(float(number), form) for number in block[1].split(','))}>"
+
+    return _BLOCK.sub(cut, text)
+
+
+def places_of(text: str) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """[atoms, 3] in angstrom."""
+    return np.array([[float(number) for number in block.split(",")] for block in _BLOCK.findall(text)])

@@ -1,0 +1,163 @@
+"""What a model believes of numbers, kept and asked: figures of cells, coverage of drawn laws, decimals to spare."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from engine.chem.enriched import decode
+from engine.chem.smiles import parse_smiles
+from engine.chem.verdict import judge_answer
+from engine.figures.laws import NumberLaw
+from engine.inspection import kept_tables
+from engine.inspection.number_beliefs import NOT_ASKED, RIGHT, WRONG, beliefs_of
+from engine.inspection.resolution import places_of, truncated
+from engine.inspection.sample import inspect_sample
+from engine.jobs.number_beliefs import cover, prompted_texts, reference_text, request_of
+from engine.models.loading import load_model
+from engine.models.registry import load_registry
+from engine.questions import ask
+from engine.questions.drift_coverage import coverage_rows
+from engine.questions.question import NeedsWork
+from tests.cli import run, run_json
+from tests.engine.inspection.made import DEMO_STORE, demo_run
+
+EXACT = demo_run("qwen", "exact")
+SAMPLE = f"{EXACT}/3"
+WIDTH = 0.01
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(kept_tables, "cache_folder", lambda: tmp_path)
+    return tmp_path
+
+
+def bell(mean: float, spread: float) -> NumberLaw:
+    """A normal law in cells."""
+    first, last = (round((mean + side * spread) / WIDTH) for side in (-6, 6))
+    low = np.arange(first, last, dtype=np.float64) * np.float64(WIDTH)
+    p = np.exp(-(((low + WIDTH / 2 - mean) / spread) ** 2) / 2)
+    return NumberLaw(low, low + np.float64(WIDTH), p / p.sum())
+
+
+def covered(wider: float) -> dict[str, Any]:
+    """Numbers of 60 molecules that are drawn from laws of their own; asked of laws of ``wider`` times the spread."""
+    draws, rows = np.random.default_rng(5), []
+    for molecule in range(60):
+        for axis in (0, 1, 2) * 8:
+            mean, spread = draws.uniform(-4, 4), draws.uniform(0.1, 0.6)
+            law, value = bell(mean, wider * spread), draws.normal(mean, spread)
+            rows.append({"molecule": molecule, "axis": axis, "level": law.below(value), "reach": law.reach(value)})
+    return dict(coverage_rows(pa.Table.from_pylist(rows))[0])
+
+
+def test_a_model_that_draws_from_its_own_laws_is_covered_and_half_the_spread_is_too_narrow_by_2() -> None:
+    own, half, double = covered(1.0), covered(0.5), covered(2.0)
+    assert own["numbers"] == 1_440 and own["width"] == ""
+    assert own["in_90_low"] < 0.9 < own["in_90_high"] and own["in_50_low"] < 0.5 < own["in_50_high"]
+    assert own["factor"] == pytest.approx(1, abs=0.06)
+    assert half["in_90"] == pytest.approx(0.589, abs=0.04) and half["factor"] == pytest.approx(2, abs=0.12)
+    assert half["width"] == f"too narrow by {half['factor']:.1f}"
+    assert double["in_90"] > 0.99 and double["width"] == f"too wide by {1 / double['factor']:.1f}"
+
+
+def test_a_sample_is_asked_once_and_its_rows_are_figures_of_the_cells(cache: Path) -> None:
+    with pytest.raises(NeedsWork) as missing:
+        ask(DEMO_STORE, "drift_belief", [SAMPLE])
+    assert missing.value.commands == (["belief", SAMPLE, "--cell=0.01"],)
+    rows = run_json("belief", SAMPLE)
+    answered = ask(DEMO_STORE, "drift_belief", [SAMPLE])
+    assert answered.tables["main"].to_pylist() == rows
+    seen = inspect_sample(DEMO_STORE, EXACT, 3)
+    assert [row["written"] for row in rows] == [block[axis] for block in seen.blocks for axis in "xyz"]
+    cells = answered.tables["cells"].to_pylist()
+    for row in rows:
+        own = [cell for cell in cells if (cell["block"], cell["axis"]) == (row["block"], row["axis"])]
+        p = np.array([cell["p"] for cell in own])
+        middle = np.array([(cell["cell_low"] + cell["cell_high"]) / 2 for cell in own])
+        assert p.sum() + row["rest"] == pytest.approx(1, abs=1e-6)
+        assert row["mean"] == pytest.approx((p @ middle) / p.sum())
+        assert row["spread"] ** 2 == pytest.approx(p @ (middle - row["mean"]) ** 2 / p.sum() + WIDTH**2 / 12)
+        struck = sum(cell["p"] for cell in own if cell["right"] == WRONG) / p.sum()
+        assert row["struck"] is None or row["struck"] == pytest.approx(struck)
+    assert any(row["struck"] for row in rows) and all(row["struck"] is None for row in rows[:3])
+    assert run("ask", "drift_belief", SAMPLE).out.startswith("demo-qwen:final is least certain of ")
+
+
+def test_cells_without_a_right_place_are_struck() -> None:
+    """Of ethane's second carbon, given y and z on the axis: only a bond's length away is right."""
+    low = np.arange(0, 30) / 10
+    law = NumberLaw(low, low + 0.1, np.full(30, 1 / 30))
+    at_zero = NumberLaw(np.array([0.0]), np.array([0.1]), np.array([1.0]))
+    molecule = parse_smiles("CC")
+    beliefs = beliefs_of(molecule, {0: (at_zero,) * 3, 1: (law, at_zero, at_zero)}, [(0.0,) * 3, (1.5, 0.0, 0.0)])
+    assert [list(belief.right) for belief in beliefs[:3]] == [[NOT_ASKED]] * 3
+    right = np.array(beliefs[3].right)
+    assert (right[:14] == RIGHT).all() and (right[17:] == WRONG).all(), "x alone: nearer is right with y and z"
+    assert beliefs[3].struck == pytest.approx((right == WRONG).mean())
+
+
+def test_of_another_model_or_damaged_what_is_kept_is_not_taken(cache: Path) -> None:
+    request = request_of(inspect_sample(DEMO_STORE, EXACT, 3))
+    run_json("belief", SAMPLE)
+    assert request.kept() is not None
+    other = replace(request, entry=replace(request.entry, sha256="0" * 64))
+    assert other.kept() is None
+    (file,) = cache.rglob("*.parquet")
+    file.write_bytes(file.read_bytes()[:100])
+    assert request.kept() is None
+
+
+def test_held_out_texts_are_covered_by_the_demo_model_and_kept() -> None:
+    model = "demo-qwen:final"
+    with pytest.raises(NeedsWork) as missing:
+        ask(DEMO_STORE, "drift_coverage", [model])
+    assert missing.value.commands == (["belief", model],)
+    loaded = load_model(load_registry().find(model), "cpu", "float32")
+    molecules = [parse_smiles("CCO"), parse_smiles("C[C@H](N)C(=O)O")]
+    form = loaded.entry.numbers
+    texts = [f"[SMILES]{molecule.smiles}[/SMILES]{reference_text(molecule, form)}" for molecule in molecules]
+    levels = cover(loaded, prompted_texts(texts), "two.txt").to_pylist()
+    answered = ask(DEMO_STORE, "drift_coverage", [model])
+    assert answered.tables["main"].to_pylist() == coverage_rows(pa.Table.from_pylist(levels))
+    assert answered.answer.endswith("2 texts: two.txt.")
+    written = np.concatenate([decode(text.partition("[CONFORMER]")[2].removesuffix("[/CONFORMER]")).coordinates
+                              for text in texts])  # fmt: skip
+    assert len(levels) == np.count_nonzero(written), "what the frame puts at 0 is left out"
+    assert all(0 <= row["level"] <= 1 and row["reach"] >= 0 for row in levels)
+    assert np.mean([abs(row["level"] - 0.5) <= 0.45 for row in levels]) > 0.6
+
+
+@pytest.mark.parametrize(
+    ("text", "decimals", "expected"),
+    [("[C]<0.1999,-0.04,2.0>", 1, "[C]<0.1,0.0,2.0>"), ("[C]<-1.2399,12.5,0.0>", 2, "[C]<-1.23,12.5,0.0>")],
+)
+def test_numbers_are_truncated_as_their_writer_does(text: str, decimals: int, expected: str) -> None:
+    assert truncated(text, decimals) == expected
+
+
+def test_decimals_that_are_free_by_the_verdict_on_each_text() -> None:
+    with pytest.raises(NeedsWork) as missing:
+        ask(DEMO_STORE, "drift_resolution", [EXACT])
+    assert missing.value.commands == (["resolution", EXACT],)
+    rows = run_json("resolution", EXACT, "--workers", "1")
+    sql = "SELECT smiles, text FROM samples WHERE run_id = $run AND usable"
+    usable = DEMO_STORE.rows(sql, {"run": EXACT})
+    assert rows[0] | {"usable": len(usable), "lost": 0} == rows[0] and len(usable) > 20
+    right = moved = 0.0
+    for sample in usable:
+        text = sample["text"].removeprefix("[CONFORMER]").partition("[/CONFORMER]")[0]
+        cut = truncated(text, 1)
+        right += judge_answer(cut, parse_smiles(sample["smiles"]).mol).is_right
+        off = places_of(text) - places_of(cut)
+        assert 0 <= np.abs(off).max() < 0.1
+        moved += np.sqrt((off**2).sum(axis=1).mean())
+    assert rows[-1]["decimals"] == "1" and rows[-1]["usable"] == right and rows[-1]["lost"] == len(usable) - right
+    assert rows[-1]["rmsd_ang"] == pytest.approx(moved / len(usable))
+    assert [row["lost"] for row in rows] == sorted(row["lost"] for row in rows)
