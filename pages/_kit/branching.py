@@ -124,7 +124,7 @@ def _alternatives(inspection: Inspected, at: int, key: str) -> None:
         asked = _asked(inspection.run.run_id, inspection.sample["sample_id"], at, lp)
         if asked.result is not None:
             st.button(
-                f"All over {percent(LEAST)}",
+                f"All over {100 * LEAST:g} %",
                 key=f"branch-all-{key}",
                 icon=":material/account_tree:",
                 help="One branch for each other token, in one run: how much does this token decide?",
