@@ -141,7 +141,8 @@ def test_what_a_server_makes_of_the_scores_is_gone_at_the_next_step() -> None:
 def test_an_end_for_want_of_scores_is_gone_with_its_row() -> None:
     """In the memory that the next step uses again, where another request has the row's place."""
     end, rows = compiler("qwen3").end_id, [row_of("qwen3", "exact", text) for text in ("CCO", "CC=O")]
-    batch, ids = batch_of("qwen3", rows[0]), [[], []]
+    batch = batch_of("qwen3", rows[0])
+    ids: list[list[int]] = [[], []]
     while rows[0].where.forced_id != NO_ID or not ids[0]:  # up to the first number
         found = batch.apply(noise("qwen3", len(ids[0]), 2), [0, 1], rows)
         for row, of_row, chosen in zip(rows, ids, found.argmax(dim=1).tolist(), strict=True):
