@@ -21,6 +21,7 @@ from engine.store.entries import (
     Entry,
     constrained_words,
     has_former_counts,
+    is_branch,
     is_profiled,
     label_words,
     model_name,
@@ -254,7 +255,8 @@ def run_name(entry: Entry) -> str:
 
 def run_marks(entry: Entry) -> list[str]:
     origin = "" if entry.row["origin"] == "measured" else entry.row["origin"]
-    return list(filter(None, (engine_words(entry), origin, "profiled" if is_profiled(entry) else "")))
+    branch = "branch" if is_branch(entry) else ""
+    return list(filter(None, (engine_words(entry), origin, branch, "profiled" if is_profiled(entry) else "")))
 
 
 def run_names(entries: Sequence[Entry]) -> dict[str, str]:
@@ -308,10 +310,18 @@ def pool_notes(entries: Sequence[Entry], names: Mapping[str, str]) -> list[str]:
 
 
 def answer_notes(entries: Sequence[Entry], names: Mapping[str, str]) -> list[str]:
-    """Of runs whose answers hold different numbers of conformers."""
+    """Of runs whose answers hold different numbers of conformers, or keep another sample's first tokens."""
+    notes = [
+        f"{names[entry.id]}: goes on from one token of {entry.row['branch_of']}, so it says what comes of that place, "
+        "not how its LP writes, and its time is that of the rest."
+        for entry in entries
+        if is_branch(entry)
+    ]
     each = {names[entry.id]: conformers_per_answer(entry) for entry in entries}
     known = {name: count for name, count in each.items() if count is not None}
-    if len(set(known.values())) < 2:
-        return []
-    counts = listed([f"{count} ({name})" for name, count in known.items()])
-    return [f"Conformers per answer differ: {counts}. A sample is an answer: figures per sample are not per conformer."]
+    if len(set(known.values())) > 1:
+        counts = listed([f"{count} ({name})" for name, count in known.items()])
+        notes.append(
+            f"Conformers per answer differ: {counts}. A sample is an answer: figures per sample are not per conformer."
+        )
+    return notes

@@ -83,6 +83,9 @@ class HfBackend:
         for row in waiting:
             for id_, is_forced in zip(*row.opening(is_stepwise=True), strict=True):
                 yield counters.count(row.write(id_, forced=is_forced))
+            if row.written and row.written[-1] == self.end_id:  # a branch may end at once
+                yield row.stop("end")
+        waiting = [row for row in waiting if not row.written or row.written[-1] != self.end_id]
         while waiting:
             is_late = time.monotonic() >= deadline
             reason: StopReason = "cancelled" if cancelled() else "time"

@@ -163,7 +163,7 @@ def _check(body: Body | PlainReader, constraint: HasAutomaton, stored: Sequence[
 
 
 def alternatives(
-    body: Body | PlainReader, constraint: HasAutomaton, stored: Stored, vocab_size: int, count: int = 8
+    body: Body | PlainReader, constraint: HasAutomaton, stored: Stored, vocab_size: int, count: int
 ) -> list[tuple[int, float, float | None]]:
     """What might stand in place of the answer's last token, in one pass: the likeliest tokens before the LP, the
     likeliest after it, and that token itself, each with its probability before the LP and among the tokens that the LP

@@ -1,7 +1,7 @@
 """A question's chart as SVG, without plotly: points, lines, bars and heat maps.
 
 Colours are classes of the page's style, so that one drawing is for light and dark. What it cannot draw (timelines, the
-table of LPs and models, thousands of marks) gives None. Texts are escaped here.
+table of LPs and models, thousands of marks) gives None. Texts inside an SVG are escaped here; a panel's title is none.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def drawn(chart: Chart, rows: Sequence[Row], columns: Mapping[str, Column], name
     style = Style(chart, columns, names, kinds)
     is_shared = chart.colour == "sign" or chart.kind == "bars"
     panels = [
-        (escape(one_line(str(panel.value or ""))), svg_of(panel, style, rows if is_shared else panel.rows))
+        (one_line(str(panel.value or "")), svg_of(panel, style, rows if is_shared else panel.rows))
         for panel in panels_of(chart, rows)
     ]
     legend = []

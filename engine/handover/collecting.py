@@ -34,6 +34,7 @@ OF_RUNS = (
     "drift_histogram",
 )  # fmt: skip
 OF_TRACES = ("profiles_families", "profiles_phases", "profiles_launches", "profiles_kernels", "profiles_timeline")
+MOST_TRACES = 2
 MOST_ROWS = 100  # of a table
 MOST_CELL = 400
 MOST_CHART_BYTES = 120_000
@@ -53,12 +54,14 @@ def bundle_of(
     """Of one run, one sample (``RUN/SAMPLE``), several runs (the control first), or one or two traces.
 
     ``sample`` is shown before the worst ones."""
-    command = typed("bundle", *(["--compare"] if len(ids) > 1 else []), *ids)
+    command = typed("bundle", *(["--compare"] if len(ids) > 1 else []), *ids, "--out", "report.html")
     if len(ids) == 1 and "/" in ids[0]:
         of = sample_of(store, ids[0])
         title = f"{titles_of([of.entry])[0]}, sample {of.sample_id}"
         return bundle_with(store, title, [], [(of.entry.id, of.sample_id)], [of.entry], command)
     if is_trace(store, ids[0]):
+        if len(ids) > MOST_TRACES:
+            raise DriftscopeError(f"{len(ids)} traces are not compared at once", "Give a control and one test")
         entries = entries_of(store, "trace", ids)
         title = " against ".join(entry_names(entries)[entry.id] for entry in entries)
         of_traces: list[Asked] = [(key, [entry.id for entry in entries], {}) for key in OF_TRACES]
@@ -145,13 +148,16 @@ def answer_view(store: Store, key: str, ids: Sequence[str], options: Mapping[str
             left_out.append(f"{chart.kind}, {chart.y} by {chart.x}, of {counted(table.num_rows, 'row')}")
         else:
             charts.append(view)
+    tables = tables_shown(question, answered)
+    if left_out and not charts:  # a part of what was to be drawn says nothing
+        tables = [table for table in tables if not table.rows_left_out]
     return AnswerView(
         title=question.TITLE,
         about=(question.__doc__ or "").strip(),
         answer=seen(answered.answer),
         command=typed("ask", key, *ids, *given),
         charts=charts,
-        tables=tables_shown(question, answered) if charts or not left_out else [],
+        tables=tables,
         left_out=left_out,
     )
 

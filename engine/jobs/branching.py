@@ -7,6 +7,7 @@ of its samples begins with another token there. What it does not know: why a tok
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -108,15 +109,18 @@ class TokenChoice:
     is_written: bool  # by the parent
 
 
-def alternatives_at(loaded: LoadedModel, place: Place, lp: str) -> list[TokenChoice]:
-    """The likely tokens under this LP, the parent's own among them; under one that strikes tokens, before it does."""
+def alternatives_at(loaded: LoadedModel, place: Place, lp: str, least: float = LEAST) -> list[TokenChoice]:
+    """The likely tokens under this LP, the parent's own and all of at least this probability among them; under one that
+    strikes tokens, before it does."""
     from engine.decode.generation import Generation
+    from engine.decode.scoring import LEAST as LEAST_OF_ALL
     from engine.decode.scoring import alternatives, reader_of
 
     plan = replace(place.branch(lp).plan, branch=None)
     generation = Generation(loaded, [parse_written(place.smiles)], plan)
     stored = generation.stored(0, place.ids[: place.at + 1])
-    found = alternatives(reader_of(loaded), generation.constraint, stored, loaded.tokenizer.vocab_size)
+    count = math.ceil(1 / max(least, LEAST_OF_ALL))  # no more can have it
+    found = alternatives(reader_of(loaded), generation.constraint, stored, loaded.tokenizer.vocab_size, count)
     written = place.ids[place.at]
     piece = loaded.tokenizer.piece
     return [TokenChoice(id_, piece(id_), p_raw, p_lp, id_ == written) for id_, p_raw, p_lp in found]

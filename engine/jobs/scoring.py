@@ -28,7 +28,7 @@ from engine.jobs.service import Job, Work
 from engine.lp_records import NO_LP, lp_record, split_cleanup
 from engine.models.registry import ModelEntry, load_registry
 from engine.models.tags import tokenizer_name, tokenizer_place
-from engine.store.entries import Entry, without_samples
+from engine.store.entries import Entry, is_branch, without_samples
 from engine.store.sample_rows import step_rows
 from engine.store.schema import SAMPLES, STEPS
 from engine.store.staging import rewrite_run
@@ -221,6 +221,9 @@ def score_run(
     entry = store.entry(run_id)
     if "samples" not in entry.parts:
         raise without_samples(entry, "score")
+    if is_branch(entry):
+        problem = f"{entry.id} keeps the first tokens of {entry.row['branch_of']}, which its LP did not choose"
+        raise RunError(problem, f"Ask `drift_branches {entry.id}` what the place decides")
     facts = run_facts(store, entry.id)
     waiting = store.table(_WAITING, {"run": entry.id, "most": most, "ids": None}, of=[entry.id]).to_pylist()
     if waiting and facts.lp_record.asks_tokens:

@@ -240,9 +240,9 @@ class Blank:
         if self._scores.shape != scores.shape:
             self._scores, self._written = torch.full(scores.shape, -torch.inf), []
         memory = self._scores.numpy()  # by numpy: a call of torch takes longer than its few values
+        values = scores.numpy()[at]  # first: a server may give back what it got
         for written in self._written:
             memory[written] = -np.inf
-        values = scores.numpy()[at]
         memory[at] = values
         self._written = [at]
         return self._scores, values

@@ -206,6 +206,11 @@ def is_profiled(entry: Entry) -> bool:
     return "--profile" in str(entry.row.get("source") or "").split()
 
 
+def is_branch(entry: Entry) -> bool:
+    """Whether its answers keep the first tokens of another run's sample."""
+    return entry.row.get("branch_of") is not None
+
+
 FORMER_COUNTS = "(former counts)"
 """Behind the LP of a run of which that is so, wherever it is named."""
 

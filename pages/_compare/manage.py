@@ -15,7 +15,7 @@ from engine.comparing.measures import has_samples, is_pool, run_names
 from engine.decode.plan import Plan
 from engine.lp_records import lp_choices
 from engine.models.server import is_server_set
-from engine.store.entries import Entry, came_at, is_profiled
+from engine.store.entries import Entry, came_at, is_branch, is_profiled
 from engine.store.reports.exporting import report_bytes
 from engine.store.schema import REFERENCES, RUN, SAMPLES
 from engine.store.store import DEMO, Store
@@ -60,11 +60,11 @@ def default_choice(entries: Sequence[Entry], of_all_models: bool = True) -> list
     those of each model that was asked as many molecules.
 
     Those with the most samples, the newest of equal ones: somebody's last two molecules say less than whole runs. Runs
-    made under a profiler are left out where there are others, since their times say little. Where there is no such
+    made under a profiler, and branches, are left out where there are others. Where there is no such
     control: the largest run, and the largest of another program's conformers.
     """
     with_samples = [entry for entry in reversed(entries) if has_samples(entry)]
-    newest = [entry for entry in with_samples if not is_profiled(entry)] or with_samples
+    newest = [entry for entry in with_samples if not (is_profiled(entry) or is_branch(entry))] or with_samples
     largest = sorted(newest, key=lambda entry: -entry.parts[SAMPLES.name].rows)
     groups = list(filter(None, (_with_lps(control, newest) for control in largest)))
     if not groups:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from engine.chem.smiles import parse_written
 from engine.decode.generation import Generation, taken_up
-from engine.decode.plan import GENERATION_BITS, Branch, Plan, Request, Sampling, preset
+from engine.decode.plan import GENERATION_BITS, BackendName, Branch, Plan, Request, Sampling, preset
 from engine.decode.scoring import alternatives, reader_of
 from engine.decode.steps import Back, Step
 from engine.errors import ConstraintError
@@ -75,7 +75,7 @@ def test_each_generation_begins_with_its_token_and_draws_as_its_parent(loaded: L
     third = parents.run()[2]
     at = next(pos for pos, is_forced in enumerate(third.forced) if not is_forced and pos > 20)
     stored = parents.stored(2, third.token_ids[: at + 1])
-    found = alternatives(reader_of(loaded), parents.constraint, stored, loaded.tokenizer.vocab_size)
+    found = alternatives(reader_of(loaded), parents.constraint, stored, loaded.tokenizer.vocab_size, 20)
     assert third.token_ids[at] in [id_ for id_, *_ in found]
     assert sum(p_lp or 0.0 for *_, p_lp in found) <= 1.0 + 1e-6
     assert all(p_lp == 0.0 or (p_lp or 0.0) >= p_raw - 1e-9 for _, p_raw, p_lp in found)
@@ -86,6 +86,18 @@ def test_each_generation_begins_with_its_token_and_draws_as_its_parent(loaded: L
     assert [sample.token_ids[: at + 1] for sample in branches] == [(*third.token_ids[:at], id_) for id_ in tokens]
     assert [sample.token_ids for sample in branches if sample.token_ids[at] == third.token_ids[at]] == [third.token_ids]
     assert branches[0].forced[:at] == third.forced[:at] and all(sample.check.clean for sample in branches)
+
+
+@pytest.mark.parametrize("backend", ["fast", "hf"])
+def test_a_branch_to_the_end_token_ends_there(loaded: LoadedModel, backend: BackendName) -> None:
+    parents = Generation(loaded, [parse_written("CC=O")], Plan("none", generations=1))
+    parents.run()
+    end = loaded.tokenizer.end_id
+    assert end is not None
+    branches = Generation(loaded, parents.molecules, plan_of("none", parents, 10, (end, 5), backend=backend)).run()
+    ended, other = sorted(branches, key=lambda sample: sample.token_ids[10] != end)
+    assert ended.token_ids == (*parents.samples[0].token_ids[:10], end) and ended.stop_reason == "end"
+    assert other.token_ids[10] == 5 and len(other.token_ids) > 11
 
 
 def test_text_that_is_not_canonical_is_kept_as_it_is(loaded: LoadedModel) -> None:

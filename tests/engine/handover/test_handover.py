@@ -145,10 +145,15 @@ def test_bundle_in_a_terminal(tmp_path: Path) -> None:
     assert run_json("bundle", f"{CUT}/3", "--out", str(out)) == {"bytes": out.stat().st_size, "file": str(out)}
     traces = ["reported-003-qwen", "reported-003-llama"]
     run_json("bundle", "--compare", *traces, "--out", str(out))
-    assert data_of(out.read_bytes())["answers"][0]["command"].split()[4:] == ["profiles_families", *traces]
+    data = data_of(out.read_bytes())
+    assert data["answers"][0]["command"].split()[4:] == ["profiles_families", *traces]
+    printed = data["command"].replace("report.html", str(tmp_path / "again.html")).split()[3:]
+    assert run_json(*printed)["bytes"] == out.stat().st_size
+    (tmp_path / "again.html").unlink()
     for words, problem in (
         ([CUT, NONE], "a bundle is of one ID"),
         (["--compare", CUT], "a bundle is of one ID"),
+        (["--compare", *traces, traces[0]], "3 traces"),
         (["no-such-run"], "no-such-run"),
         ([f"{CUT}/99"], "no sample 99"),
     ):

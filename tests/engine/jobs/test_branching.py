@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from engine.comparing.measures import run_name
 from engine.inspection.sample import inspect_sample
 from engine.jobs.branching import lost_place
 from engine.questions import ask, models_of
@@ -52,6 +53,16 @@ def test_without_a_token_the_parent_is_written_again(store: Store) -> None:
     assert_whole(Store.open())
     assert entry.row["constrained"] == "yes" and entry.sheet["plan"]["plan"]["branch"]["at"] == 40
     assert not models_of([entry]), "no evidence of time"
+    assert "goes on from one token" in ask(Store.open(), "compare_figures", [EXACT, entry.id]).answer
+    assert run_name(entry).endswith("exact · branch")
+    assert "which its LP did not choose" in run("cost-of-lp", entry.id).error
+
+
+def test_all_that_are_likely_are_known_however_many() -> None:
+    """At a digit: ten tokens."""
+    document = run_json("branch", f"{JUNK}/3", "--at", "60", "--lp", "none", "--least", "0.001", *HERE)
+    after = [token["p_lp"] for token in document["alternatives"]]
+    assert len(after) > 8 and sum(after) > 0.9
 
 
 def test_from_the_token_that_lost_the_molecule_it_is_put_right(store: Store) -> None:
