@@ -27,10 +27,10 @@ ROOMS: dict[str, tuple[int, tuple[str, ...]]] = {
     "pages/_live/, _drift/, ...": (4_250, tuple(f"pages/_{page}/*" for page in PAGES)),
     "pages/_kit/": (2_310, ("pages/*.js", "pages/*.css", "pages/*.html")),
     "engine/cli/": (2_700, ("engine/cli/*", "engine/__main__.py")),
-    "engine/handover/": (1_250, ("engine/handover/*",)),
+    "engine/handover/": (1_290, ("engine/handover/*",)),
     "engine/questions/": (7_540, ("engine/questions/*",)),
-    "engine/evidence/, engine/comparing/": (2_025, ("engine/evidence/*", "engine/comparing/*")),
-    "engine/jobs/": (3_170, ("engine/jobs/*",)),
+    "engine/evidence/, engine/comparing/": (2_060, ("engine/evidence/*", "engine/comparing/*")),
+    "engine/jobs/": (3_210, ("engine/jobs/*",)),
     "engine/inspection/": (4_690, ("engine/inspection/*",)),
     "engine/profile/, engine/logits/": (3_200, ("engine/profile/*", "engine/logits/*")),
     "engine/store/": (4_090, ("engine/store/*", "engine/user_files.py", "engine/file_forms.py")),
@@ -42,9 +42,9 @@ ROOMS: dict[str, tuple[int, tuple[str, ...]]] = {
         2_230,
         ("engine/figures/*", *(f"engine/{name}.py" for name in GROUND)),
     ),
-    "the product": (60_060, ("app.py", "pages/*", "engine/*")),
+    "the product": (60_300, ("app.py", "pages/*", "engine/*")),
     "tools/": (9_150, ("tools/*",)),
-    "tests/": (45_950, ("tests/*",)),
+    "tests/": (46_200, ("tests/*",)),
 }
 
 

@@ -79,13 +79,7 @@ class HfBackend:
         """Steps and stops as they come; ``cancelled`` is asked once a step, in the thread that reads."""
         deadline = time.monotonic() + (math.inf if options.time_limit_s is None else options.time_limit_s)
         counters.batch_size = options.batch_size
-        waiting = [Work(request) for request in sorted(requests, key=lambda request: -request.limit)]
-        for row in waiting:
-            for id_, is_forced in zip(*row.opening(is_stepwise=True), strict=True):
-                yield counters.count(row.write(id_, forced=is_forced))
-            if row.written and row.written[-1] == self.end_id:  # a branch may end at once
-                yield row.stop("end")
-        waiting = [row for row in waiting if not row.written or row.written[-1] != self.end_id]
+        waiting = yield from self._opened(requests, counters)
         while waiting:
             is_late = time.monotonic() >= deadline
             reason: StopReason = "cancelled" if cancelled() else "time"
@@ -100,6 +94,19 @@ class HfBackend:
                 gc.collect()
                 if torch.cuda.is_available():
                     torch.cuda.empty_cache()
+
+    def _opened(self, requests: Sequence[Request], counters: Counters) -> Generator[Event, None, list[Work]]:
+        """Gives back the rows that are to be written, behind what they keep: a branch to the end token ends at once."""
+        waiting = []
+        for request in sorted(requests, key=lambda request: -request.limit):
+            row = Work(request)
+            for id_, is_forced in zip(*row.opening(is_stepwise=True), strict=True):
+                yield counters.count(row.write(id_, forced=is_forced))
+            if row.written and row.written[-1] == self.end_id:
+                yield row.stop("end")
+            else:
+                waiting.append(row)
+        return waiting
 
     def _written(
         self, rows: list[Work], generate: Generate, counters: Counters, cancelled: Callable[[], bool]

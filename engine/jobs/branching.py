@@ -1,8 +1,10 @@
 """Branches of a stored sample: what else might have come at a place, and answers that go on from there.
 
 A branch keeps the parent's ids up to a place exactly, whatever text they spell, and is written anew from there, under
-any LP that allows them, by the parent's own draws. It is a run of its own, which names its parent and the place; each
-of its samples begins with another token there. What it does not know: why a token is likely.
+any LP that allows them, by the parent's own draws. So its own token gives the parent again, but for ``guarded``, which
+draws a block anew by others, and for runs with equal work, in which no answer may end. It is a run of its own, which
+names its parent and the place; each of its samples begins with another token there. What it does not know: why a token
+is likely.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from engine.inspection.sample import Inspected
 from engine.jobs.plan import ModelChoice, RunPlan
 from engine.jobs.scoring import written_with
 from engine.jobs.service import Job, Work
-from engine.lp_records import full_name
+from engine.lp_records import full_name, split_cleanup
 from engine.store.entries import Entry
 from engine.store.files import Files
 from engine.store.schema import SAMPLES
@@ -51,7 +53,7 @@ class Place:
     def branch(self, lp: str, tokens: Sequence[int] = (), device: str = "auto") -> RunPlan:
         """What is to be written: an answer for each token, or one whose token is drawn there."""
         parent, lp = self.plan.plan, full_name(lp)
-        is_same = lp == full_name(parent.lp)
+        is_same = split_cleanup(lp)[0] == split_cleanup(full_name(parent.lp))[0]
         options: dict[str, Any] = {
             "lp": lp,
             "placeholder": parent.placeholder if is_same else "",

@@ -219,11 +219,7 @@ def score_run(
     from engine.models.loading import load_model
 
     entry = store.entry(run_id)
-    if "samples" not in entry.parts:
-        raise without_samples(entry, "score")
-    if is_branch(entry):
-        problem = f"{entry.id} keeps the first tokens of {entry.row['branch_of']}, which its LP did not choose"
-        raise RunError(problem, f"Ask `drift_branches {entry.id}` what the place decides")
+    _check_drawn(entry)
     facts = run_facts(store, entry.id)
     waiting = store.table(_WAITING, {"run": entry.id, "most": most, "ids": None}, of=[entry.id]).to_pylist()
     if waiting and facts.lp_record.asks_tokens:
@@ -330,6 +326,15 @@ def _at_once(
         indices = [smiles.index(sample["smiles"]) for sample in some]
         yield some, Generation(loaded, list(map(parse_written, smiles)), plan), indices
         progress(start + len(some), len(samples))
+
+
+def _check_drawn(entry: Entry) -> None:
+    """An error unless all of its samples' tokens were drawn or forced by its LP."""
+    if SAMPLES.name not in entry.parts:
+        raise without_samples(entry, "score")
+    if is_branch(entry):
+        problem = f"{entry.id} keeps the first tokens of {entry.row['branch_of']}, which its LP did not choose"
+        raise RunError(problem, f"Ask `drift_branches {entry.id}` what the place decides")
 
 
 def written_with(entry: Entry) -> tuple[RunPlan, ModelEntry]:

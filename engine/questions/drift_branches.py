@@ -2,7 +2,7 @@
 
 They keep the sample's ids before the place and draw by its own random numbers, so what differs comes of the token. The
 sample itself is the first row. RMSD is over heavy atoms, superposed, to the sample's conformer; the probabilities are
-those of the token at the place, before the LP and among the tokens that the LP of the branches allows.
+those of the token at the place, before and after the LP of the row.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from typing import Any
 
 from rdkit import Chem
 
+from engine.chem.enriched import OPEN_TAG
 from engine.chem.rmsd import least_rmsd
 from engine.errors import DriftscopeError, RunError
 from engine.figures.words import angstrom, counted, listed
 from engine.inspection.conformers import conformers_of
 from engine.inspection.runs import run_facts, run_tokenizer
 from engine.questions.question import Chart, Column, Of, Options, Tables, answer_text, rows_table
-from engine.store.entries import Entry
+from engine.store.entries import Entry, branch_place
 from engine.store.store import Store
 
 TITLE = "How much does this token decide?"
@@ -50,19 +51,20 @@ WHERE run_id = $run AND ($sample IS NULL OR sample_id = $sample) ORDER BY sample
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     rows: list[dict[str, Any]] = []
     for entry in entries:
-        name, at = entry.row.get("branch_of"), entry.row.get("branch_at")
-        if not name or at is None:
+        branch = branch_place(entry)
+        if branch is None:
             raise RunError(
                 f"{entry.id} has no branches", "Make some: `python -m engine branch RUN/SAMPLE --at N --all`"
             )
-        run_id, _, sample = name.rpartition("/")
-        place, parent, mols = f"{name} token {at:,}", None, dict[int, Chem.Mol]()
+        run_id, sample, at = branch
+        place, number = f"{run_id}/{sample} token {at:,}", _conformer_at(store, entry, at)
+        parent, mols = None, dict[int, Chem.Mol]()
         with suppress(DriftscopeError):  # the parent was removed
             parent = store.entry(run_id)
-            mols = _conformers(store, parent, [int(sample)])
+            mols = _conformers(store, parent, [sample], number)
             if place not in [row["place"] for row in rows]:
-                rows += _rows(store, parent, place, at, int(sample), mols.get(int(sample)))
-        rows += _rows(store, entry, place, at, None, mols.get(int(sample)))
+                rows += _rows(store, parent, place, at, sample, mols.get(sample), number)
+        rows += _rows(store, entry, place, at, None, mols.get(sample), number)
     branches = [row for row in rows if not row["is_parent"]]
     return {"main": rows_table(rows, [*COLUMNS]), "branches": rows_table(branches, [*COLUMNS])}
 
@@ -73,26 +75,36 @@ def depends(store: Store, entries: Sequence[Entry], options: Options) -> object:
     return tuple((entry.id, entry.key) for entry in store.listing().entries if entry.id in ids)
 
 
-def _conformers(store: Store, entry: Entry, samples: Sequence[int] | None = None) -> dict[int, Chem.Mol]:
-    """By sample, those that the strict reader takes; the first where there are several."""
+def _conformer_at(store: Store, entry: Entry, at: int) -> int:
+    """The number of the answer's conformer that the place is in."""
+    tokenizer, _ = run_tokenizer(run_facts(store, entry.id))
+    sql = "SELECT token_ids[:$at] AS ids FROM samples WHERE run_id = $run LIMIT 1"
+    rows = store.rows(sql, {"run": entry.id, "at": at})
+    if tokenizer is None or not rows:
+        return 1
+    return max(1, tokenizer.decode(rows[0]["ids"]).count(OPEN_TAG))
+
+
+def _conformers(store: Store, entry: Entry, samples: Sequence[int] | None, number: int) -> dict[int, Chem.Mol]:
+    """By sample, those that the strict reader takes; of an answer with several that of this number."""
     named, about = conformers_of(store, entry.id, samples)
-    each = reversed(list(zip(named, about, strict=True)))
-    return {properties["sample_id"]: mol for (_, mol), properties in each}
+    each = zip(named, about, strict=True)
+    return {of["sample_id"]: mol for (_, mol), of in each if of.get("conformer", number) == number}
 
 
 def _rows(
-    store: Store, entry: Entry, place: str, at: int, sample: int | None, parent: Chem.Mol | None
+    store: Store, entry: Entry, place: str, at: int, sample: int | None, parent: Chem.Mol | None, number: int
 ) -> list[dict[str, Any]]:
     """Of a branch's samples, or of the one sample that is their parent."""
     facts = run_facts(store, entry.id)
     tokenizer, _ = run_tokenizer(facts)
-    mols = _conformers(store, entry, None if sample is None else [sample])
+    mols = _conformers(store, entry, None if sample is None else [sample], number)
     rows = []
     for row in store.table(_ROWS, {"run": entry.id, "at": at, "sample": sample}, of=[entry.id]).to_pylist():
-        number = row.pop("sample_id")
-        rmsd_ang = 0.0 if sample is not None and parent is not None else _rmsd_ang(mols.get(number), parent)
+        of_sample = row.pop("sample_id")
+        rmsd_ang = 0.0 if sample is not None and parent is not None else _rmsd_ang(mols.get(of_sample), parent)
         of_row = {
-            "sample": f"{entry.id}/{number}",
+            "sample": f"{entry.id}/{of_sample}",
             "place": place,
             "is_parent": sample is not None,
             "lp": facts.lp_words,
@@ -107,7 +119,7 @@ def _rows(
 def _rmsd_ang(mol: Chem.Mol | None, parent: Chem.Mol | None) -> float | None:
     if mol is not None and parent is not None:
         with suppress(DriftscopeError):
-            return least_rmsd(mol, parent)
+            return round(least_rmsd(mol, parent), 6)  # of the same places it is 1e-16
     return None
 
 

@@ -211,6 +211,19 @@ def is_branch(entry: Entry) -> bool:
     return entry.row.get("branch_of") is not None
 
 
+MOST_DIGITS = 9  # of the number of a sample
+
+
+def branch_place(entry: Entry) -> tuple[str, int, int] | None:
+    """Run, sample and token that a branch goes on from; None for other runs, and where others wrote what is no such
+    place."""
+    run_id, _, sample = str(entry.row.get("branch_of") or "").rpartition("/")
+    at = entry.row.get("branch_at")
+    if not run_id or not sample.isdecimal() or len(sample) > MOST_DIGITS or not isinstance(at, int) or at < 0:
+        return None
+    return run_id, int(sample), at
+
+
 FORMER_COUNTS = "(former counts)"
 """Behind the LP of a run of which that is so, wherever it is named."""
 

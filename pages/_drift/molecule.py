@@ -402,7 +402,7 @@ def _other_sample(store: Store, inspection: Inspected) -> Inspected | None:
         format_func=lambda name: branches.get(name) or f"{runs[name].model} · {runs[name].lp_words}",
     )
     if name in branches:
-        return branching.inspected_branch(store, name)
+        return branching.inspected_branch(store, name, inspection.number)
     return None if name is None else inspected(store, runs[name], sample_ids[name])
 
 
@@ -414,7 +414,7 @@ def _branch(store: Store, inspection: Inspected) -> Mol | None:
     """The conformer of the branch whose tokens are under the rows, in the frame of what they share."""
     if _under() not in branching.branches_of(store, inspection):
         return None
-    return branching.inspected_branch(store, _under()).conformer
+    return branching.inspected_branch(store, _under(), inspection.number).conformer
 
 
 # --- figures ------------------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from engine.jobs.branching import (
 )
 from engine.jobs.service import Work
 from engine.lp_records import LPS, lp_record
+from engine.store.entries import branch_place
 from engine.store.store import Store
 from pages._kit.asked import Asked, progress, submit
 from pages._kit.components.atom_view import visible
@@ -164,20 +165,22 @@ def _buttons(inspection: Inspected, at: int, lp: str, found: Sequence[TokenChoic
 
 def branches_of(store: Store, inspection: Inspected) -> dict[str, str]:
     """Of this sample: RUN/SAMPLE and what is said of it, the newest run first."""
-    name = f"{inspection.run.run_id}/{inspection.sample['sample_id']}"
+    here = inspection.run.run_id, inspection.sample["sample_id"]
     words: dict[str, str] = {}
     for entry in reversed(store.listing().entries):
-        if entry.row.get("branch_of") == name:
+        branch = branch_place(entry)
+        if branch is not None and branch[:2] == here:
             count = int(entry.row.get("samples") or 0)
-            about = f"branch from token {entry.row['branch_at']:,} · {entry.row['lp']}"
+            about = f"branch from token {branch[2]:,} · {entry.row['lp']}"
             of = [f" · {number + 1} of {counted(count, 'token')}" if count > 1 else "" for number in range(count)]
             words.update({f"{entry.id}/{number}": about + of[number] for number in range(count)})
     return words
 
 
-def inspected_branch(store: Store, name: str) -> Inspected:
+def inspected_branch(store: Store, name: str, number: int) -> Inspected:
+    """With the conformer of this number in view."""
     run_id, _, sample = name.rpartition("/")
-    return inspected(store, run_facts(store, run_id), int(sample))
+    return inspected(store, run_facts(store, run_id), int(sample)).of_conformer(number)
 
 
 def _chosen_key(inspection: Inspected) -> str:
@@ -210,4 +213,4 @@ def choose_branch(store: Store, inspection: Inspected) -> None:
 def chosen_branch(store: Store, inspection: Inspected) -> Inspected | None:
     key = _chosen_key(inspection)
     name = st.session_state.get(f"new-{key}") or st.session_state.get(key)
-    return inspected_branch(store, name) if name in branches_of(store, inspection) else None
+    return inspected_branch(store, name, inspection.number) if name in branches_of(store, inspection) else None

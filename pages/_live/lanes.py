@@ -198,8 +198,9 @@ def atoms(lane: Running, shown: int, seen: Inspected | None) -> None:
     seen = in_view(f"{lane.number}", seen)
     tokens = tokens_of_sample(seen, seen.steps, struck_so_far(lane.watch, shown))
     rows = view_rows(worst_first(rows_of_sample(seen, seen.steps, seen.estimates)), tokens)
-    run_id, column = st.session_state.get(_TOKEN, ("", None))
-    at = branching.position_of(seen, column) if run_id == seen.run.run_id else None
+    run_id, sample_id, column = st.session_state.get(_TOKEN, ("", 0, None))
+    is_here = (run_id, sample_id) == (seen.run.run_id, seen.sample["sample_id"])
+    at = branching.position_of(seen, column) if is_here else None
     branching.show(seen, at, lambda name: branching.put_branch(seen, name))
     store = open_store()
     branching.choose_branch(store, seen)
@@ -221,7 +222,7 @@ def atoms(lane: Running, shown: int, seen: Inspected | None) -> None:
 def _pick(seen: Inspected, atom: int | None, column: int | None) -> None:
     """A click on a token also asks for its alternatives."""
     pick_atom(atom)
-    st.session_state[_TOKEN] = seen.run.run_id, column
+    st.session_state[_TOKEN] = seen.run.run_id, seen.sample["sample_id"], column
     branching.ask(seen, branching.position_of(seen, column))
 
 

@@ -81,11 +81,14 @@ def test_lines_cells_and_what_is_not_drawn() -> None:
         assert drawn(Chart(kind, "x", "y"), some, {}, {}) is None  # type: ignore[arg-type]
 
 
+NEED_MORE = ("compare_coverage", "drift_branches", "drift_resolution")  # references, branches, work
+
+
 @pytest.mark.parametrize("key", [key for key in KEYS if key.startswith(("compare_", "drift_"))])
 def test_charts_of_the_demo_are_within_their_frames(key: str) -> None:
     question = question_of(key)
-    if question.OF.kind != "run" or not question.CHARTS or key in ("compare_coverage", "drift_branches"):
-        pytest.skip("no chart of runs")
+    if question.OF.kind != "run" or not question.CHARTS or key in NEED_MORE:
+        pytest.skip("no chart of runs alone")
     runs = [demo_run("qwen", "none"), demo_run("qwen", "group-v2.1")][: question.OF.most]
     answered = ask(DEMO_STORE, key, runs)
     for chart in question.CHARTS:

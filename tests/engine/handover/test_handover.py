@@ -86,7 +86,11 @@ def test_what_made_it_is_in_it_and_nothing_else_may_run(page: bytes) -> None:
     (source,) = data["sources"]
     assert source["source"].startswith("python -m engine run")
     assert source["git_commit"] == DEMO_STORE.entry(CUT).row["git_commit"]
-    assert data["git_commit"] == git_commit() and data["versions"]["rdkit"] and data["command"].endswith(CUT)
+    assert (
+        data["git_commit"] == git_commit()
+        and data["versions"]["rdkit"]
+        and data["command"].endswith(f"{CUT} --out report.html")
+    )
     (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]+)"', text)
     parts = re.findall(r"<(script|style)>(.*?)</\1>", text, re.DOTALL)
     hashes = {base64.b64encode(hashlib.sha256(part.encode()).digest()).decode() for _, part in parts}
