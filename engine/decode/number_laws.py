@@ -173,6 +173,14 @@ def number_laws(
     return laws
 
 
+def allowed_answers(constraint: Constraint, stored: Sequence[Stored]) -> list[tuple[int, ...]]:
+    """Of each answer the tokens before the first that the LP does not allow: their blocks are those of the laws."""
+    tables = Tables.of(constraint.automaton, [sample.program for sample in stored])
+    states = list(walk(tables, padded([sample.answer for sample in stored])))[1:]
+    counts = sum((state.cell != LOST).long() for state in states) + torch.zeros(len(stored), dtype=torch.int64)
+    return [sample.answer[:count] for sample, count in zip(stored, counts.tolist(), strict=True)]
+
+
 class _Numbers:
     """All numbers of some texts, opened together."""
 

@@ -18,13 +18,13 @@ from engine.user_files import replacing
 def kept_table(kind: str, of: Any) -> pa.Table | None:
     """None where none was kept, or its file is damaged: then it is made again."""
     try:
-        return pq.read_table(_path(kind, of))
+        return pq.read_table(kept_path(kind, of))
     except (OSError, pa.ArrowException):
         return None
 
 
 def keep_table(table: pa.Table, kind: str, of: Any) -> None:
-    path = _path(kind, of)
+    path = kept_path(kind, of)
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as file:
         pq.write_table(table, file)
@@ -36,6 +36,6 @@ def weights_of(entry: ModelEntry) -> list[str]:
     return [entry.name, entry.sha256, *(f"{file.name} {file.stat().st_mtime_ns}" for file in files)]
 
 
-def _path(kind: str, of: Any) -> Path:
+def kept_path(kind: str, of: Any) -> Path:
     digest = hashlib.blake2b(json.dumps(of).encode(), digest_size=16).hexdigest()
     return cache_folder() / kind / f"{digest}.parquet"

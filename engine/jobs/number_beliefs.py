@@ -6,12 +6,14 @@ trained in. A checkpoint that was trained in another frame needs texts of its ow
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from engine.chem.conformers import reference_conformers
 from engine.chem.enriched import CLOSE_TAG, OPEN_TAG, SMILES_TAGS, enriched_text, format_number
@@ -20,24 +22,29 @@ from engine.chem.smiles import parse_written
 from engine.chem.text_frame import UNITS_PER_ANG, anchors_of, text_frame
 from engine.decode.plan import Plan
 from engine.errors import EmbedError, ModelError, RunError
-from engine.inspection.kept_tables import keep_table, kept_table, weights_of
+from engine.inspection.kept_tables import keep_table, kept_path, kept_table, weights_of
 from engine.inspection.number_beliefs import NumberBelief, beliefs_of, written_places
 from engine.inspection.sample import Inspected
 from engine.jobs.scoring import Question, generation_of, models_for, question_of
 from engine.jobs.service import Job, Work
+from engine.lp.numbers import AXES
 from engine.models.registry import ModelEntry
 from engine.records import BinFormat, Molecule, NumberFormat
 
 if TYPE_CHECKING:
     from engine.decode.generation import Generation
-    from engine.decode.number_laws import Laws
-    from engine.figures.laws import NumberLaw
     from engine.models.loading import LoadedModel
 
-VERSION = 1
+VERSION = 2
 MOLECULES, DECIMALS, AT_ONCE = 100, 2, 4
 """Held-out molecules that are asked, decimals of the cells, and texts that are opened together."""
 SEED = 0
+FRAME_UNITS_PER_ANG = 1_000_000
+"""So fine that no other number of a text than those that the frame fixes is 0."""
+COVERAGE = "belief-coverage"
+COVERAGE_SCHEMA = pa.schema(
+    {"molecule": pa.int64(), "axis": pa.int64(), "level": pa.float64(), "reach": pa.float64(), "source": pa.string()}
+)
 HELD_OUT = "held-out molecules, one conformer by ETKDG each"
 
 
@@ -55,12 +62,13 @@ class BeliefRequest:
         return None if table is None else [NumberBelief(**row) for row in table.to_pylist()]
 
     def compute(self, generation: Generation, between: Callable[[], object] = lambda: None) -> list[NumberBelief]:
-        from engine.decode.number_laws import number_laws
+        from engine.decode.number_laws import allowed_answers, number_laws
         from engine.decode.scoring import reader_of
 
-        ids, loaded = self.question.token_ids, generation.loaded
+        loaded, stored = generation.loaded, [generation.stored(0, self.question.token_ids)]
         how: Any = {"decimals": self.decimals, "between": between}
-        (laws,) = number_laws(reader_of(loaded), generation.constraint, [generation.stored(0, ids)], **how)
+        (laws,) = number_laws(reader_of(loaded), generation.constraint, stored, **how)
+        (ids,) = allowed_answers(generation.constraint, stored)
         beliefs = beliefs_of(generation.molecules[0], laws, written_places(loaded.tokenizer, generation.form, ids))
         keep_table(pa.Table.from_pylist(list(map(asdict, beliefs))), "beliefs", self._key)
         return beliefs
@@ -129,7 +137,14 @@ def prompted_texts(lines: Sequence[str]) -> list[tuple[str, str]]:
 
 def kept_coverage(entry: ModelEntry) -> pa.Table | None:
     """A row each number: molecule, axis, level and reach, as `NumberLaw` has them; and of which texts it is."""
-    return kept_table("belief-coverage", [VERSION, weights_of(entry)])
+    table = kept_table(COVERAGE, [VERSION, weights_of(entry)])
+    return table if table is not None and table.num_rows and table.schema.equals(COVERAGE_SCHEMA) else None
+
+
+def coverage_digest(entry: ModelEntry) -> str:
+    """Of the weights, and of what is kept of them."""
+    path = kept_path(COVERAGE, [VERSION, weights_of(entry)])
+    return path.stem + hashlib.blake2b(path.read_bytes() if path.exists() else b"").hexdigest()
 
 
 def cover(
@@ -138,9 +153,10 @@ def cover(
     source: str = HELD_OUT,
     progress: Callable[[int, int], None] = lambda done, texts: None,
 ) -> pa.Table:
-    """``texts``: SMILES and answers in place of those of held-out molecules, from ``source``."""
+    """``texts``: SMILES and answers in place of those of held-out molecules, from ``source``. ``ModelError`` where no
+    number of them has a law: then what was kept before stays."""
     from engine.decode.generation import Generation
-    from engine.decode.number_laws import number_laws
+    from engine.decode.number_laws import allowed_answers, number_laws
     from engine.decode.scoring import reader_of
 
     smiles = [text[0] for text in texts] or load_run_set(MOLECULES)
@@ -148,28 +164,29 @@ def cover(
     rng, rows = np.random.default_rng(SEED), list[dict[str, Any]]()
     for first in range(0, len(smiles), AT_ONCE):
         part = generation.more(list(map(parse_written, smiles[first : first + AT_ONCE])))
-        stored, places = [], []
-        for index, ids in _answers(part, [text[1] for text in texts[first : first + AT_ONCE]]):
-            stored.append(part.stored(index, ids))
-            places.append((first + index, written_places(loaded.tokenizer, part.form, ids)))
+        answers = dict(_answers(part, [text[1] for text in texts[first : first + AT_ONCE]]))
+        stored = [part.stored(index, ids) for index, ids in answers.items()]
         laws = number_laws(reader, part.constraint, stored, decimals=DECIMALS) if stored else []
-        for (molecule, written), by_block in zip(places, laws, strict=True):
-            for axis, law, value in _with_values(by_block, written):
-                true = _within(value, part.form, rng)
-                row = {"molecule": molecule, "axis": axis, "level": law.below(true), "reach": law.reach(true)}
-                rows.append({**row, "source": source})
+        allowed = allowed_answers(part.constraint, stored) if stored else []
+        for index, by_block, ids in zip(answers, laws, allowed, strict=True):
+            written = written_places(loaded.tokenizer, part.form, ids)
+            true = _true_numbers(written, part.molecules[index], part.form, rng)
+            for block, axis in np.argwhere(~np.isnan(true)).tolist():
+                if axis < len(by_block.get(block, ())):
+                    law, value = by_block[block][axis], float(true[block, axis])
+                    row = {
+                        "molecule": first + index,
+                        "axis": axis,
+                        "level": law.below(value),
+                        "reach": law.reach(value),
+                    }
+                    rows.append({**row, "source": source})
         progress(min(first + AT_ONCE, len(smiles)), len(smiles))
-    table = pa.Table.from_pylist(rows)
-    keep_table(table, "belief-coverage", [VERSION, weights_of(loaded.entry)])
+    if not rows:
+        raise ModelError(f"{source}: {loaded.entry.name} has no law of any number under exact", "Give other texts")
+    table = pa.Table.from_pylist(rows, schema=COVERAGE_SCHEMA)
+    keep_table(table, COVERAGE, [VERSION, weights_of(loaded.entry)])
     return table
-
-
-def _with_values(laws: Laws, written: Sequence[tuple[float, ...]]) -> Iterator[tuple[int, NumberLaw, float]]:
-    """Axis, law and number, of those that are not exactly 0: the frame puts the others there."""
-    for block in sorted(laws):
-        for axis, law in enumerate(laws[block] if block < len(written) else ()):
-            if written[block][axis]:
-                yield axis, law, written[block][axis]
 
 
 def _answers(generation: Generation, texts: Sequence[str]) -> Iterator[tuple[int, list[int]]]:
@@ -184,9 +201,19 @@ def _answers(generation: Generation, texts: Sequence[str]) -> Iterator[tuple[int
         yield index, [*tokenizer.encode(text), *end]
 
 
-def _within(value: float, form: NumberFormat, rng: np.random.Generator) -> float:
-    """A place in the cell that a written number stands for, each as likely."""
-    if isinstance(form, BinFormat):
-        low, high = form.bounds_ang(form.number_of(value)) or (value, value)
-        return float(rng.uniform(low, high))
-    return float(value + np.copysign(rng.uniform(0, form.floor_ang), value))
+def _true_numbers(
+    written: Sequence[tuple[float, ...]], molecule: Molecule, form: NumberFormat, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """[atoms, 3] places in the cells that written numbers stand for, each as likely. NaN is what the frame puts at 0:
+    a number that is exactly 0; of bins, the bin of 0 at one of the numbers that the demo models' frame fixes."""
+    values = np.array(written).reshape(-1, len(AXES))
+    if not isinstance(form, BinFormat):
+        true = values + np.copysign(rng.uniform(0, form.floor_ang, values.shape), values)
+        return np.where(values == 0, np.nan, true)
+    edges = np.array(form.edges)
+    bins, zero = (np.searchsorted(edges[1:-1], value, side="right") for value in (values, 0.0))
+    true = rng.uniform(edges[bins], edges[bins + 1])  # of the top bin too, which has no end as a group reads it
+    units = np.zeros((molecule.atoms, len(AXES)), dtype=np.int64)  # a text may be cut
+    units[: len(true)] = np.rint(true * FRAME_UNITS_PER_ANG)
+    placed = text_frame(units, np.array([len(units)]), np.array([anchors_of(molecule.mol)]))
+    return np.where((bins == zero) & (placed[: len(true)] == 0), np.nan, true)

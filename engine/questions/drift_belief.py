@@ -14,7 +14,7 @@ from typing import Any
 from engine.figures.words import angstrom, counted, fixed, percent
 from engine.inspection.number_beliefs import NumberBelief
 from engine.inspection.sample import Inspected, inspect_sample
-from engine.jobs.number_beliefs import BeliefRequest, kept_coverage, request_of
+from engine.jobs.number_beliefs import BeliefRequest, coverage_digest, kept_coverage, request_of
 from engine.lp.numbers import AXES
 from engine.models.registry import ModelEntry
 from engine.questions.drift_coverage import width_words, widths
@@ -53,9 +53,9 @@ def _asked(store: Store, samples: Sequence[SampleOf], options: Options) -> tuple
     return seen, request_of(seen, decimals=CELLS[options["belief_cell"]])
 
 
-def depends(store: Store, samples: Sequence[SampleOf], options: Options) -> Any:
-    """A coverage may come later."""
-    return kept_coverage(_asked(store, samples, options)[1].entry) is not None
+def depends(store: Store, samples: Sequence[SampleOf], options: Options) -> str:
+    """The model may be asked about other texts, or other weights may have its name."""
+    return coverage_digest(_asked(store, samples, options)[1].entry)
 
 
 def tables(store: Store, samples: Sequence[SampleOf], options: Options) -> Tables:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from engine.chem.enriched import decode
@@ -18,12 +19,13 @@ from engine.inspection import kept_tables
 from engine.inspection.number_beliefs import NOT_ASKED, RIGHT, WRONG, beliefs_of
 from engine.inspection.resolution import places_of, truncated
 from engine.inspection.sample import inspect_sample
-from engine.jobs.number_beliefs import cover, prompted_texts, reference_text, request_of
-from engine.models.loading import load_model
+from engine.jobs.number_beliefs import _true_numbers, cover, prompted_texts, reference_text, request_of
+from engine.models.loading import LoadedModel, load_model
 from engine.models.registry import load_registry
 from engine.questions import ask
-from engine.questions.drift_coverage import coverage_rows
+from engine.questions.drift_coverage import coverage_rows, widths
 from engine.questions.question import NeedsWork
+from engine.records import BinFormat
 from tests.cli import run, run_json
 from tests.engine.inspection.made import DEMO_STORE, demo_run
 
@@ -120,9 +122,7 @@ def test_held_out_texts_are_covered_by_the_demo_model_and_kept() -> None:
         ask(DEMO_STORE, "drift_coverage", [model])
     assert missing.value.commands == (["belief", model],)
     loaded = load_model(load_registry().find(model), "cpu", "float32")
-    molecules = [parse_smiles("CCO"), parse_smiles("C[C@H](N)C(=O)O")]
-    form = loaded.entry.numbers
-    texts = [f"[SMILES]{molecule.smiles}[/SMILES]{reference_text(molecule, form)}" for molecule in molecules]
+    texts = reference_texts(loaded, "CCO", "C[C@H](N)C(=O)O")
     levels = cover(loaded, prompted_texts(texts), "two.txt").to_pylist()
     answered = ask(DEMO_STORE, "drift_coverage", [model])
     assert answered.tables["main"].to_pylist() == coverage_rows(pa.Table.from_pylist(levels))
@@ -132,6 +132,67 @@ def test_held_out_texts_are_covered_by_the_demo_model_and_kept() -> None:
     assert len(levels) == np.count_nonzero(written), "what the frame puts at 0 is left out"
     assert all(0 <= row["level"] <= 1 and row["reach"] >= 0 for row in levels)
     assert np.mean([abs(row["level"] - 0.5) <= 0.45 for row in levels]) > 0.6
+
+
+def reference_texts(loaded: LoadedModel, *smiles: str) -> list[str]:
+    molecules = [parse_smiles(text) for text in smiles]
+    form = loaded.entry.numbers
+    return [f"[SMILES]{molecule.smiles}[/SMILES]{reference_text(molecule, form)}" for molecule in molecules]
+
+
+def test_of_bins_the_numbers_that_the_frame_fixes_are_left_out_too() -> None:
+    """Of N atoms six; of a straight molecule all y and z. Its flat molecules have the bin of 0 elsewhere too."""
+    smiles = ["CCO", "C#CC#N", "C[C@H](N)C(=O)O", "C/C=C/C", "c1ccccc1O"]
+    loaded = load_model(load_registry().find("demo-bins"), "cpu", "float32")
+    of = cover(loaded, prompted_texts(reference_texts(loaded, *smiles)), "five.txt")["molecule"].to_pylist()
+    assert [of.count(molecule) for molecule in range(len(smiles))] == [3, 3, 12, 6, 15]
+
+
+def test_a_number_of_the_top_bin_is_drawn_from_it_though_it_has_no_upper_end() -> None:
+    form = BinFormat.equal(-2, 2, 0.1)
+    true = _true_numbers([(form.value_ang("040"), -2.0, 0.0)], parse_smiles("C"), form, np.random.default_rng(1))
+    assert 1.9 <= true[0, 0] <= 2.0 and -2.0 <= true[0, 1] <= -1.9 and np.isnan(true[0, 2])
+
+
+def test_texts_without_a_law_are_one_error_and_leave_what_was_kept(cache: Path, tmp_path: Path) -> None:
+    model, file = "demo-qwen:final", tmp_path / "a.txt"
+    file.write_text("[SMILES]CCO[/SMILES][CONFORMER][C]<0.0,0.0,0.0>[C]<nan,0.0,0.0>[O]<0.0,0.0,0.0>[/CONFORMER]")
+    assert "a.txt: demo-qwen:final has no law" in run("belief", model, "--texts", str(file)).error
+    assert not list(cache.rglob("*.parquet"))
+    loaded = load_model(load_registry().find(model), "cpu", "float32")
+    cover(loaded, prompted_texts(reference_texts(loaded, "CCO")), "one.txt")
+    run("belief", model, "--texts", str(file))
+    assert ask(DEMO_STORE, "drift_coverage", [model]).answer.endswith("1 text: one.txt.")
+    (kept,) = cache.rglob("*.parquet")
+    pq.write_table(pa.Table.from_pylist([]), kept)
+    assert "not asked about held-out texts" in run("ask", "drift_coverage", model).error
+    run_json("belief", SAMPLE)
+    assert ask(DEMO_STORE, "drift_belief", [SAMPLE]).tables["main"]["width"].to_pylist()[0] == ""
+
+
+def test_answers_follow_the_command_that_is_run_again() -> None:
+    model = "demo-qwen:final"
+    loaded = load_model(load_registry().find(model), "cpu", "float32")
+    first, second = (prompted_texts(reference_texts(loaded, smiles)) for smiles in ("CCO", "C[C@H](N)C(=O)O"))
+    run_json("belief", SAMPLE)
+    expected, widths_of = [], []
+    for texts, name in ((first, "first.txt"), (second, "second.txt")):
+        expected.append(widths(cover(loaded, texts, name)))
+        assert ask(DEMO_STORE, "drift_coverage", [model]).answer.endswith(f"1 text: {name}.")
+        rows = ask(DEMO_STORE, "drift_belief", [SAMPLE]).tables["main"].to_pylist()
+        widths_of.append({row["axis"]: row["width"] for row in rows})
+    assert expected[0] != expected[1]
+    assert widths_of == [{axis: of.get(axis, "") for axis in "xyz"} for of in expected]
+
+
+def test_a_block_that_exact_would_not_write_lends_no_number_to_another() -> None:
+    """`0.0,0.0,0.0001,1.410` closes with four numbers: block 0 had the numbers of block 1."""
+    run_id = next(entry.id for entry in DEMO_STORE.listing().entries if "demo-qwen-final-group-v2.1-d469c1" in entry.id)
+    for sample in (2, 5):
+        rows = run_json("belief", f"{run_id}/{sample}")
+        blocks = inspect_sample(DEMO_STORE, run_id, sample).blocks
+        assert [row["written"] for row in rows] == [blocks[row["block"]][row["axis"]] for row in rows]
+    assert len(rows) == 12
 
 
 @pytest.mark.parametrize(
