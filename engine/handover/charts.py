@@ -122,10 +122,11 @@ class Style:
     kinds: Sequence[Any]
 
     def look(self, row: Row) -> tuple[int, str]:
-        """The place of its series, and the class of its colour."""
+        """The number of its mark, and the class of its colour: where colours are used again, with other marks."""
         faint = " faint" if self.chart.faint and row.get(self.chart.faint) else ""
         place = place_of(kind_of(self.chart, row), self.kinds, self.names)
-        return place, (SIGNS[row["sign"]] if self.chart.colour == "sign" else f"s{place % COLOURS}") + faint
+        hue = SIGNS[row["sign"]] if self.chart.colour == "sign" else f"s{place % COLOURS}"
+        return place + place // COLOURS, hue + faint
 
     def title(self, name: str) -> str:
         column = self.columns.get(name, Column())

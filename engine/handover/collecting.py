@@ -11,20 +11,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from engine.comparing.measures import has_samples, run_name, run_names
-from engine.errors import DriftscopeError, one_line, visible
+from engine.errors import DriftscopeError, StoreError, one_line, shown, visible
 from engine.figures.text_tables import cell
 from engine.figures.words import counted
 from engine.handover.charts import drawn
 from engine.handover.molecules import conformer_view, drawing_of, faults_of
-from engine.handover.records import AnswerView, Bundle, ChartView, MoleculeView, TableView
+from engine.handover.records import MOST_BYTES, AnswerView, Bundle, ChartView, MoleculeView, ShownToken, TableView
+from engine.handover.writing import with_molecules
 from engine.inspection.faults import wrong_places
 from engine.inspection.sample import Inspected, inspect_sample
-from engine.questions import ask, drift_atoms, entries_of, question_of, sample_of
+from engine.questions import ask, drift_atoms, drift_molecules, entries_of, question_of, sample_of
 from engine.questions.question import Answered, Column, NeedsTexts, Question, Tables, cell_of
 from engine.store.columns import Kind, rows_of
 from engine.store.entries import Entry, entry_names, label_words
 from engine.store.schema import RUN, TRACE
-from engine.store.store import Store
+from engine.store.store import Store, damaged_parts
 
 Asked = tuple[str, Sequence[str], Mapping[str, Any]]
 """A question's key, ids and options."""
@@ -54,19 +55,23 @@ def bundle_of(
     """Of one run, one sample (``RUN/SAMPLE``), several runs (the control first), or one or two traces.
 
     ``sample`` is shown before the worst ones."""
-    command = typed("bundle", *(["--compare"] if len(ids) > 1 else []), *ids, "--out", "report.html")
-    if len(ids) == 1 and "/" in ids[0]:
+    options = [] if molecules == MOST_MOLECULES else [f"--molecules={molecules}"]
+    command = typed("bundle", *options, *(["--compare"] if len(ids) > 1 else []), *ids, "--out", "report.html")
+    if len(ids) == 1 and "/" in ids[0] and not is_like(store, ids[0], RUN, TRACE):
         of = sample_of(store, ids[0])
+        check_whole(store, [of.entry])
         title = f"{titles_of([of.entry])[0]}, sample {of.sample_id}"
         return bundle_with(store, title, [], [(of.entry.id, of.sample_id)], [of.entry], command)
     if is_trace(store, ids[0]):
         if len(ids) > MOST_TRACES:
             raise DriftscopeError(f"{len(ids)} traces are not compared at once", "Give a control and one test")
         entries = entries_of(store, "trace", ids)
-        title = " against ".join(entry_names(entries)[entry.id] for entry in entries)
-        of_traces: list[Asked] = [(key, [entry.id for entry in entries], {}) for key in OF_TRACES]
-        return bundle_with(store, f"Profile of {title}", of_traces, [], entries, command)
+        check_whole(store, entries)
+        names = entry_names(entries)
+        of_traces: list[Asked] = [(key, [*names], {}) for key in OF_TRACES]
+        return bundle_with(store, f"Profile of {' against '.join(names.values())}", of_traces, [], entries, command)
     entries = entries_of(store, "run", ids)
+    check_whole(store, entries)
     run_ids = [entry.id for entry in entries]
     asked: list[Asked] = [(key, run_ids, {}) for key in (OF_RUNS if len(entries) > 1 else OF_A_RUN)]
     worst = worst_molecules(store, [entry for entry in entries if has_samples(entry)], sample)
@@ -75,13 +80,14 @@ def bundle_of(
 
 def is_trace(store: Store, id_: str) -> bool:
     """Whole ids come first, then runs: a part of an id, or a label, may be of both kinds."""
-
-    def is_like(kind: Kind) -> bool:
-        return any(id_ in entry.id or id_ == entry.row.get("label") for entry in store.listing(kind).entries)
-
     if store.has(id_) or store.has(id_, TRACE):
         return not store.has(id_)
-    return is_like(TRACE) and not is_like(RUN)
+    return is_like(store, id_, TRACE) and not is_like(store, id_, RUN)
+
+
+def is_like(store: Store, id_: str, *kinds: Kind) -> bool:
+    entries = [entry for kind in kinds for entry in store.listing(kind).entries]
+    return any(id_ in entry.id or id_ == entry.row.get("label") for entry in entries)
 
 
 def bundle_with(
@@ -94,7 +100,7 @@ def bundle_with(
     *,
     molecules: int = MOST_MOLECULES,
 ) -> Bundle:
-    """Of any questions and samples."""
+    """Of any questions and samples, as many of these as fit."""
     answers, left_out = list[AnswerView](), list[str]()
     for key, ids, options in asked:
         try:
@@ -103,9 +109,21 @@ def bundle_with(
             continue
         except DriftscopeError as error:
             left_out.append(f"{question_of(key).TITLE} {one_line(str(error))}")
-    views = [molecule_view(store, *sample) for sample in samples[:molecules]]
-    sources = [source_of(entry) for entry in entries]
-    return Bundle(seen(title), command, answers, views, len(samples) - len(views), sources, left_out)
+    bundle = Bundle(seen(title), command, answers, [], len(samples), [*map(source_of, entries)], left_out)
+    bundle = with_molecules(bundle, (molecule_view(store, *sample) for sample in samples[:molecules]))
+    if not answers and not bundle.molecules:
+        why = left_out[0] if left_out else f"it takes over {MOST_BYTES:,} bytes"
+        raise DriftscopeError(f"a report of {shown(title)} would be empty: {why}", "Choose something else")
+    return bundle
+
+
+def check_whole(store: Store, entries: Iterable[Entry]) -> None:
+    """The store goes without damaged files and warns, which a reader of the report would not see."""
+    listed = [damage for kind in (RUN, TRACE) for damage in store.listing(kind).damages]
+    for entry in entries:
+        folder = entry.files.path(f"{entry.folder}/")
+        for damage in [damage for damage in listed if damage.where.startswith(folder)] or damaged_parts(entry):
+            raise StoreError(f"{damage.where}: {damage.reason}", "A report would be without it. Run `verify`")
 
 
 def typed(*words: str) -> str:
@@ -137,17 +155,7 @@ def source_of(entry: Entry) -> dict[str, str]:
 def answer_view(store: Store, key: str, ids: Sequence[str], options: Mapping[str, Any]) -> AnswerView:
     question, answered = question_of(key), ask(store, key, ids, options)
     given = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
-    charts, left_out = list[ChartView](), list[str]()
-    for chart in question.CHARTS:
-        table = answered.tables.get(chart.table)
-        if table is None or not table.num_rows:
-            continue
-        names = answered.names or {id_: id_ for id_ in ids}
-        view = drawn(chart, table.to_pylist(), question.COLUMNS, names)
-        if view is None or sum(len(svg) for _, svg in view.panels) > MOST_CHART_BYTES:
-            left_out.append(f"{chart.kind}, {chart.y} by {chart.x}, of {counted(table.num_rows, 'row')}")
-        else:
-            charts.append(view)
+    charts, left_out = charts_shown(question, answered, answered.names or {id_: id_ for id_ in ids})
     tables = tables_shown(question, answered)
     if left_out and not charts:  # a part of what was to be drawn says nothing
         tables = [table for table in tables if not table.rows_left_out]
@@ -162,15 +170,32 @@ def answer_view(store: Store, key: str, ids: Sequence[str], options: Mapping[str
     )
 
 
+def charts_shown(question: Question, answered: Answered, names: Mapping[str, str]) -> tuple[list[ChartView], list[str]]:
+    """Those that are drawn, and in words what is not."""
+    charts, left_out = list[ChartView](), list[str]()
+    for chart in question.CHARTS:
+        rows = answered.tables[chart.table].to_pylist() if chart.table in answered.tables else []
+        if not rows:
+            continue
+        view = drawn(chart, rows, question.COLUMNS, names)
+        words = f"{chart.kind}, {chart.y} by {chart.x}"
+        if view is None or sum(len(svg) for _, svg in view.panels) > MOST_CHART_BYTES:
+            left_out.append(f"{words}, of {counted(len(rows), 'row')}")
+            continue
+        charts.append(view)
+        panels = {row.get(chart.split) for row in rows if None not in (row[chart.x], row[chart.y])}
+        if more := len(panels) - len(view.panels):
+            left_out.append(f"{words}, of {counted(more, 'more panel')}")
+    return charts, left_out
+
+
 def tables_shown(question: Question, answered: Answered) -> list[TableView]:
     """Those that a card and a terminal show."""
     views = []
     for name in question.TABLES or ["main"]:
-        if not answered.tables[name].num_rows:
-            continue
-        rows = list(rows_of(answered.tables[name].slice(0, MOST_ROWS)))
-        left_out = answered.tables[name].num_rows - len(rows)
-        views.append(table_view(name, answered.tables[name].column_names, rows, question.COLUMNS, left_out))
+        table = answered.tables[name]
+        if rows := list(rows_of(table.slice(0, MOST_ROWS))):
+            views.append(table_view(name, table.column_names, rows, question.COLUMNS, table.num_rows - len(rows)))
     return views
 
 
@@ -213,7 +238,8 @@ def worst_molecules(store: Store, runs: Sequence[Entry], first: int | None = Non
     ``first``: the sample of this number comes before all others."""
     if not runs:
         return []
-    table = ask(store, "drift_molecules", [entry.id for entry in runs[:12]]).tables["main"]
+    options = {option.name: option.default for option in drift_molecules.OPTIONS}
+    table = drift_molecules.tables(store, runs, options)["main"]  # of more runs than a page shows at once
     rows = table.select(["run_id", "sample_id", "smiles"]).to_pylist()
     of_smiles: dict[str, dict[str, tuple[str, int]]] = {}
     for row in rows:
@@ -229,8 +255,10 @@ def molecule_view(store: Store, run_id: str, sample_id: int) -> MoleculeView:
     """As `drift_atoms` has it, with its drawing and its conformer."""
     options = {option.name: option.default for option in drift_atoms.OPTIONS}
     inspected = inspect_sample(store, run_id, sample_id)
-    if len(inspected.shapes) > 1:
+    name, several = f"{inspected.run.name}, sample {sample_id}", len(inspected.shapes)
+    if several > 1:
         inspected = inspected.of_conformer(inspected.first_faulty)
+        name += f", conformer {inspected.number} of {several}"
     tables = drift_atoms.atom_tables(inspected, options["rows"], inspected.steps, inspected.estimates)
     rows = list(rows_of(tables["main"])) or places(inspected)
     faults, conformer, group = faults_of(inspected), None, inspected.by_group
@@ -238,24 +266,25 @@ def molecule_view(store: Store, run_id: str, sample_id: int) -> MoleculeView:
         by_group = group.mol if group is not None and group.farthest is not None else None
         conformer = conformer_view(inspected.conformer, inspected.conformer_atoms, faults, by_group)
     return MoleculeView(
-        name=seen(f"{inspected.run.name}, sample {sample_id}"),
+        name=seen(name),
         smiles=seen(inspected.sample["smiles"]),
         answer=seen(drift_atoms.answer(tables, options)),
         command=typed("ask", "drift_atoms", f"{inspected.run.run_id}/{sample_id}"),
         drawing=drawing_of(inspected.molecule, faults),
         conformer=conformer,
         why_no_conformer=seen(inspected.why_no_conformer),
-        tokens=list(tokens_shown(tables, rows)),
+        tokens=list(tokens_shown(inspected, tables, rows)),
         rows=[{"atom": row["atom"], "damage": row["damage"]} for row in rows],
         table=table_view("atoms", [name for name in ATOMS if any(name in row for row in rows)], rows, COLUMNS),
     )
 
 
-def tokens_shown(tables: Tables, rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, int | None, str]]:
-    """Those that were written, each with the atom whose row it is in."""
+def tokens_shown(inspected: Inspected, tables: Tables, rows: Sequence[Mapping[str, Any]]) -> Iterator[ShownToken]:
+    """Those that were written for the conformer in view, each with the atom whose row it is in."""
     atom_of = {column: row["atom"] for row in rows for column in row["columns"] or ()}
-    for token in tables["tokens"].to_pylist():
-        if "n" not in token["marks"]:
+    aligned = inspected.alignment.rows if inspected.alignment is not None else ()
+    for token, place in zip(tables["tokens"].to_pylist(), aligned, strict=True):
+        if "n" not in token["marks"] and (len(inspected.shapes) == 1 or place.conformer == inspected.number):
             yield seen(token["piece"]), token["marks"], atom_of.get(token["column"]), told(token)
 
 

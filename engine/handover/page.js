@@ -171,13 +171,14 @@ function sources() {
 function molecules() {
   const leftOut = bundle.molecules_left_out;
   const all = bundle.molecules.length + leftOut;
-  const words = leftOut ? [note(`The worst ${bundle.molecules.length} of ${all} molecules; ${leftOut} are left out.`)] : [];
+  const words = leftOut ? [note(`${bundle.molecules.length} of ${all} answers, the worst molecules first; ${leftOut} are left out.`)] : [];
   return made("section", {}, made("h2", { id: "molecules" }, "Molecules"), ...words, ...bundle.molecules.map(molecule));
 }
 
 function build() {
+  const hasMolecules = bundle.molecules.length + bundle.molecules_left_out > 0;
   const links = bundle.answers.map((view, place) => made("a", { href: `#answer-${place}` }, view.title));
-  if (bundle.molecules.length) links.push(made("a", { href: "#molecules" }, "Molecules"));
+  if (hasMolecules) links.push(made("a", { href: "#molecules" }, "Molecules"));
   links.push(made("a", { href: "#made" }, "How it was made"));
   const hatch = `<svg xmlns="${SVG}" width="0" height="0"><defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><path d="M0 0V6" stroke="var(--ground)" stroke-width="2.5"/></pattern></defs></svg>`;
   document.querySelector("main").append(
@@ -186,7 +187,7 @@ function build() {
     made("nav", {}, ...links),
     ...bundle.notes.map(note),
     ...bundle.answers.map(question),
-    ...(bundle.molecules.length ? [molecules()] : []),
+    ...(hasMolecules ? [molecules()] : []),
     ...bundle.left_out.map((words) => note(`Left out: ${words}`)),
     sources(),
   );

@@ -12,6 +12,8 @@ from engine.store.provenance import git_commit, versions
 
 MOST_BYTES = 1_500_000
 """Of a bundle, with 3Dmol.js."""
+ShownToken = tuple[str, str, int | None, str]
+"""Its piece, its marks, the atom whose row it is in, and what else is known of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +62,7 @@ class Conformer:
 
 @dataclass(frozen=True, slots=True)
 class MoleculeView:
-    """One sample. ``tokens``: piece, marks, atom and what else is known; ``rows`` are of atoms, as `AtomRow` has them,
-    and ``table`` shows them."""
+    """One sample. ``rows`` are of atoms, as `AtomRow` has them, and ``table`` shows them."""
 
     name: str
     smiles: str
@@ -70,7 +71,7 @@ class MoleculeView:
     drawing: str  # SVG
     conformer: Conformer | None
     why_no_conformer: str
-    tokens: Sequence[tuple[str, str, int | None, str]]
+    tokens: Sequence[ShownToken]
     rows: Sequence[Mapping[str, Any]]
     table: TableView
 

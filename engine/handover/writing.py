@@ -8,46 +8,46 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
-from functools import cache
 from html import escape
 from pathlib import Path
 from string import Template
 
 from engine.assets import three_d_mol
 from engine.errors import AssetError, DriftscopeError, FileError, shown
-from engine.handover.records import MOST_BYTES, Bundle
+from engine.handover.records import MOST_BYTES, Bundle, MoleculeView
 from engine.paths import DATA
 from engine.user_files import writing
 
 HERE = Path(__file__).parent
 NO_3D = "This file was made without 3Dmol.js, so molecules are drawn in 2D alone. `make prepare` brings it."
+MOST_MISSES = 4
 
 
 def html_of(bundle: Bundle) -> bytes:
-    """The file, at most `MOST_BYTES` long: the last molecules are left out until it fits, and counted."""
-    library, licence = three_d_library()
-    if not library:
-        bundle = replace(bundle, notes=[*bundle.notes, NO_3D])
-    while True:
-        page = page_of(bundle, library, licence)
-        too_long = len(page) - MOST_BYTES
-        if too_long <= 0:
-            return page
-        if not bundle.molecules:
-            problem = f"{shown(bundle.title)} takes {len(page):,} bytes, and a bundle has at most {MOST_BYTES:,}"
-            raise DriftscopeError(problem, "Choose fewer runs or traces")
-        bundle = shortened_by(bundle, too_long)
+    """The file, which is at most `MOST_BYTES` long."""
+    page = page_of(bundle)
+    if len(page) > MOST_BYTES:
+        problem = f"{shown(bundle.title)} takes {len(page):,} bytes, and a bundle has at most {MOST_BYTES:,}"
+        raise DriftscopeError(problem, "Choose fewer runs or traces")
+    return page
 
 
-def shortened_by(bundle: Bundle, too_long: int) -> Bundle:
-    """Without as many of the last molecules as take so many bytes, and at least without one."""
-    kept = list(bundle.molecules)
-    while kept and too_long > 0:
-        too_long -= len(json_of(asdict(kept.pop())))
-    gone = len(bundle.molecules) - len(kept)
-    return replace(bundle, molecules=kept, molecules_left_out=bundle.molecules_left_out + gone)
+def with_molecules(bundle: Bundle, views: Iterable[MoleculeView]) -> Bundle:
+    """With those of ``views`` that fit, which ``bundle`` counts as left out. Each takes long to make, so that the last
+    is the one after which `MOST_MISSES` did not fit; smaller ones behind a large one may."""
+    room, kept, misses = MOST_BYTES - len(page_of(bundle)), list[MoleculeView](), 0
+    for view in views:
+        size = len(json_of(asdict(view))) + 1  # and its comma
+        if size <= room:
+            kept.append(view)
+            room -= size
+        else:
+            misses += 1
+        if misses == MOST_MISSES:
+            break
+    return replace(bundle, molecules=kept, molecules_left_out=bundle.molecules_left_out - len(kept))
 
 
 def write_bundle(bundle: Bundle, path: Path) -> int:
@@ -66,9 +66,8 @@ def check_output(path: Path) -> None:
         raise FileError(f"{shown(path.parent, 200)} is no folder", "Make it, or give another place")
 
 
-@cache
 def three_d_library() -> tuple[str, str]:
-    """3Dmol.js and its licence; both empty where it is missing."""
+    """3Dmol.js and its licence; both empty where it is missing. `make prepare` may bring it at any time."""
     try:
         path = three_d_mol()
     except AssetError:
@@ -76,7 +75,10 @@ def three_d_library() -> tuple[str, str]:
     return path.read_text(encoding="utf-8"), (DATA / "LICENSE-3Dmol.txt").read_text(encoding="utf-8")
 
 
-def page_of(bundle: Bundle, library: str, licence: str) -> bytes:
+def page_of(bundle: Bundle) -> bytes:
+    library, licence = three_d_library()
+    if not library:
+        bundle = replace(bundle, notes=[*bundle.notes, NO_3D])
     script, style = ((HERE / name).read_text(encoding="utf-8") for name in ("page.js", "page.css"))
     page = Template((HERE / "page.html").read_text(encoding="utf-8"))
     return page.substitute(

@@ -122,6 +122,16 @@ def test_planted_texts_are_texts(browser: Browser, tmp_path: Path) -> None:
         expect_harmless(seen)
 
 
+def test_molecules_that_are_left_out_are_counted(browser: Browser, tmp_path: Path) -> None:
+    """Answers, of which several are for one molecule; so where none is in it."""
+    path = tmp_path / "report.html"
+    for count in (1, 0):
+        write_bundle(bundle_of(DEMO_STORE, [demo_run("llama", "none"), CUT], molecules=count), path)
+        with opened(browser, path) as (page, _):
+            words = f"{count} of 128 answers, the worst molecules first; {128 - count} are left out."
+            expect(page.locator("section", has=page.locator("#molecules"))).to_contain_text(words)
+
+
 def test_dark_narrow_and_printed(browser: Browser, report: Path) -> None:
     grounds = []
     for scheme in ("light", "dark"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -65,6 +66,15 @@ def test_bars_stack_by_sign_and_share_a_scale() -> None:
     first, second = marks(svg, "bar")
     assert float(first["width"]) == pytest.approx(float(second["width"]), abs=0.2)
     assert float(second["x"]) == pytest.approx(float(first["x"]) + float(first["width"]), abs=0.2)
+
+
+@pytest.mark.parametrize("kind", ["points", "bars"])
+def test_no_two_series_look_the_same(kind: Any) -> None:
+    """Colours are used again from the ninth series on."""
+    names = {f"run-{number}": f"run {number}" for number in range(14)}
+    rows = [{"run": run, "x": float(number), "y": 1.0} for number, run in enumerate(names)]
+    legend = drawn(Chart(kind, "x", "y"), rows, {}, names).legend
+    assert len({svg for svg, _ in legend}) == len(legend) == 14
 
 
 def test_lines_cells_and_what_is_not_drawn() -> None:

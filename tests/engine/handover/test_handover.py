@@ -7,6 +7,8 @@ import hashlib
 import json
 import re
 import shlex
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -17,18 +19,19 @@ from rdkit.Geometry import Point3D
 from engine.chem.conformers import reference_conformers
 from engine.chem.smiles import parse_smiles
 from engine.chem.structure_files import to_sdf
-from engine.errors import AssetError
+from engine.errors import AssetError, DriftscopeError, StoreError
 from engine.evidence.claims import load_claims
-from engine.handover import gallery, writing
+from engine.handover import collecting, gallery, writing
 from engine.handover.collecting import OF_A_RUN, bundle_of
 from engine.handover.gallery import examples
-from engine.handover.records import MOST_BYTES
-from engine.handover.writing import html_of
+from engine.handover.records import MOST_BYTES, MoleculeView
+from engine.handover.writing import MOST_MISSES, html_of, with_molecules
 from engine.paths import ROOT
 from engine.questions import ask
 from engine.store.provenance import git_commit
 from engine.store.schema import TRACE
 from engine.store.store import Store
+from engine.text.tokenizers import load_tokenizer
 from pages._kit.theme import DARK, LIGHT
 from tests.cli import run, run_json
 from tests.engine.inspection.made import DEMO_STORE, block_row, demo_run, sample_row, write_run
@@ -101,12 +104,11 @@ def test_what_made_it_is_in_it_and_nothing_else_may_run(page: bytes) -> None:
 
 def test_without_3dmol_it_has_drawings_alone() -> None:
     bundle = bundle_of(DEMO_STORE, [f"{CUT}/3"])
-    writing.three_d_library.cache_clear()
     with mock.patch.object(writing, "three_d_mol", side_effect=AssetError("missing", "")):
         page = html_of(bundle)
-    writing.three_d_library.cache_clear()
     assert data_of(page)["notes"] == [writing.NO_3D] and len(page) < 150_000
     assert "</svg>" in data_of(page)["molecules"][0]["drawing"]
+    assert data_of(later := html_of(bundle))["notes"] == [] and len(later) > 500_000  # it was brought meanwhile
 
 
 def test_a_comparison_has_the_same_molecule_of_each_run_and_the_shown_one_first() -> None:
@@ -117,14 +119,28 @@ def test_a_comparison_has_the_same_molecule_of_each_run_and_the_shown_one_first(
 
 
 def test_it_is_as_long_as_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The last molecules go first; so do rows of a table."""
+    """A large molecule is left out, those behind it are not; none is drawn after some that did not fit."""
     bundle = bundle_of(DEMO_STORE, [CUT], molecules=6)
     monkeypatch.setattr(writing, "MOST_BYTES", most := len(html_of(bundle)) - 60_000)
-    page = html_of(bundle)
-    names = [molecule["name"] for molecule in data_of(page)["molecules"]]
-    assert len(page) <= most and 3 <= len(names) < 6
-    assert names == [molecule.name for molecule in bundle.molecules[: len(names)]]
-    assert data_of(page)["molecules_left_out"] + len(names) == 64
+    with mock.patch.object(collecting, "molecule_view", wraps=collecting.molecule_view) as drawn:
+        page = html_of(bundle_of(DEMO_STORE, [CUT], molecules=64))
+    kept = [molecule["name"] for molecule in data_of(page)["molecules"]]
+    assert len(page) <= most and 3 <= len(kept) < 6 and drawn.call_count <= len(kept) + MOST_MISSES
+    assert data_of(page)["molecules_left_out"] + len(kept) == 64
+    asked = []
+
+    def views() -> Iterator[MoleculeView]:
+        for number, size in enumerate([10 * most, 10, 10 * most, 10] + [most] * 20):
+            asked.append(number)
+            yield replace(bundle.molecules[0], name=str(number), answer="x" * size, tokens=(), drawing="")
+
+    shortened = with_molecules(replace(bundle, molecules=[], molecules_left_out=24), views())
+    assert [view.name for view in shortened.molecules] == ["1", "3"] and shortened.molecules_left_out == 22
+    assert len(asked) == 4 + MOST_MISSES - 2
+    answers = bundle_of(DEMO_STORE, [CUT], molecules=0)
+    monkeypatch.setattr(writing, "MOST_BYTES", len(html_of(replace(answers, answers=[]))) + 100)
+    with pytest.raises(DriftscopeError, match="would be empty: it takes over"):
+        bundle_of(DEMO_STORE, [f"{CUT}/3"])
     monkeypatch.undo()
     (trace,) = [entry.id for entry in DEMO_STORE.listing(TRACE).entries if "demo-qwen-final-exact" in entry.id]
     rows = ask(DEMO_STORE, "profiles_kernels", [trace]).tables["table"].num_rows
@@ -132,6 +148,44 @@ def test_it_is_as_long_as_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     (table,) = kernels["tables"]
     assert rows > 100 == len(table["values"]) and table["rows_left_out"] == rows - 100
     assert timeline["left_out"] and not timeline["tables"]
+
+
+def test_a_damaged_run_is_refused(store: Store) -> None:
+    """Without its blocks it would have no junk."""
+    for run_id in ("whole", "other", "short"):
+        blocks = [block_row(0, 0, kinds=["junk"], junk_text="x")]
+        write_run(store, run_id, [sample_row(0, passed=False, clean=False)], blocks, lp="none")
+    assert len(bundle_of(store, ["whole", "other"]).sources) == 2
+    for run_id, share in (("other", 1), ("short", 0)):
+        path = Path(store.entry(run_id).path("blocks"))
+        path.chmod(0o600)
+        path.write_bytes(b"\xff" * path.stat().st_size * share)
+        for ids in ([run_id], ["whole", run_id], [f"{run_id}/0"]):
+            with pytest.raises(StoreError, match=r"blocks.*\.parquet: it"):
+                bundle_of(store, ids)
+
+
+def test_of_several_conformers_it_has_the_tokens_of_the_one_in_view(store: Store) -> None:
+    first, second = (f"[CONFORMER][C]<{x},0.0,0.0>[O]<1.4,0.0,0.0>[/CONFORMER]" for x in ("0.0", "0.5"))
+    ids = [int(id_) for id_ in load_tokenizer("qwen3").encode(first + second)]
+    about = {"text": first + second, "token_ids": ids, "clean": False, "clean_each": [True, False]}
+    write_run(store, "two", [sample_row(0, **about)], lp="none", tokenizer="qwen3")
+    (view,) = bundle_of(store, ["two/0"]).molecules
+    assert "".join(piece for piece, *_ in view.tokens) == second and view.name.endswith("sample 0, conformer 2 of 2")
+
+
+def test_a_label_may_look_like_a_sample(store: Store) -> None:
+    write_run(store, "named", [sample_row(0), sample_row(1)], lp="none", label="lab/1")
+    assert len(bundle_of(store, ["lab/1"]).molecules) == 2 and len(bundle_of(store, ["named/1"]).molecules) == 1
+
+
+def test_what_many_runs_leave_out_is_named() -> None:
+    """Of thirteen runs twelve panels are drawn, and the molecules of all are counted."""
+    runs = [entry.id for entry in DEMO_STORE.listing().entries if entry.row["origin"] == "measured"][:13]
+    bundle = bundle_of(DEMO_STORE, runs, molecules=0)
+    assert bundle.molecules_left_out == 13 * 64 and bundle.left_out == []
+    assert "bars, signed by middle, of 1 more panel'" in str([answer.left_out for answer in bundle.answers])
+    assert "--molecules=0" in bundle.command
 
 
 def test_texts_of_others_end_no_script(store: Store) -> None:
@@ -186,7 +240,7 @@ def test_a_judged_pool_as_a_report(tmp_path: Path) -> None:
     pool.write_text(to_sdf([(EVIL, mol) for mol in mols]), encoding="utf-8")
     judged = run_json("judge", str(pool), "--report", str(out), "--workers", "1")
     data = data_of(out.read_bytes())
-    assert data["left_out"] == [] and "import" in data["notes"][0] and data["command"].split()[3] == "judge"
+    assert data["left_out"] == [] and data["command"].split()[3:] == ["judge", str(pool), "--report", str(out)]
     first, *others = data["molecules"]
     assert first["name"].endswith("sample 2") and len(others) == 3 and data["molecules_left_out"] == 0
     wrong = sorted({atom for check in judged["conformers"][2]["failed"] for atom in check["atoms"]})
@@ -194,6 +248,28 @@ def test_a_judged_pool_as_a_report(tmp_path: Path) -> None:
     x = first["table"]["titles"].index("x (Å)")
     positions = moved.GetPositions()[:, 0].tolist()
     assert [values[x] for values in first["table"]["values"]] == pytest.approx(positions, abs=2e-4)
+
+
+@pytest.mark.parametrize("options", [["--strain"], ["--settings=mol", "--energy"]])
+def test_the_commands_of_a_judged_pool_give_its_figures(
+    options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool, out = tmp_path / "pool.sdf", tmp_path / "report.html"
+    pool.write_text(to_sdf([("", reference_conformers(parse_smiles("CCCO"), seed=0))]), encoding="utf-8")
+    run_json("judge", str(pool), *options, "--report", str(out))
+    data = data_of(out.read_bytes())
+    assert data["command"].split()[5:-2] == options
+    monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path / "fresh"))
+    for command in re.findall("`python -m engine (.*?)`", data["notes"][0]):
+        run_json(*shlex.split(command))
+    asked = run_json(*shlex.split(data["answers"][0]["command"])[3:])
+    (figures, *_) = data["answers"][0]["tables"]
+    for row, values in zip(asked["tables"][figures["name"]], figures["values"], strict=True):
+        assert {*values} <= {*row.values()}
+    assert (len(figures["values"]) > 1) == ("--strain" in options)
+    (run_id,) = (entry.id for entry in Store.open().listing().entries)
+    geometry = "mol" if "--energy" in options else "mol_fast"
+    assert geometry in Store.open().entry(run_id).row["judged_with"].split(", ")
 
 
 def test_the_gallery_has_a_report_for_each_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
