@@ -24,11 +24,11 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
 from engine.decode.body import Body, TokenLayout
-from engine.decode.scoring import PlainReader, Stored, padded, read_hidden, walk
+from engine.decode.scoring import PlainReader, Stored, check_stored, padded, read_hidden, walk
 from engine.decode.steps import Counters
 from engine.figures.laws import Array, NumberLaw
 from engine.lp.bins import BinNumbers
-from engine.lp.constraint import Constraint, check_rows
+from engine.lp.constraint import Constraint
 from engine.lp.driver import LOST, Tables
 from engine.lp.exact import ExactConstraint
 from engine.lp.numbers import AXES, Numbers
@@ -162,7 +162,7 @@ def number_laws(
 ) -> list[Laws]:
     """Of each sample, whose program is that of an exact constraint. Cells of decimals are ``10 ** -decimals`` wide."""
     assert isinstance(constraint, ExactConstraint)
-    check_rows(constraint, reader.vocab_rows)
+    check_stored(reader, constraint, stored, constraint.tokenizer.vocab_size)
     laws: list[Laws] = [{} for _ in stored]
     with torch.inference_mode():
         numbers = _Numbers(constraint, stored, decimals, reader.positions)

@@ -120,7 +120,7 @@ def score(
     ``counters`` learns of passes and of halved batches. ``between`` is called between parts of a fraction of a second,
     to pause or to raise.
     """
-    _check(body, constraint, stored, vocab_size)
+    check_stored(body, constraint, stored, vocab_size)
     counted = counters or Counters()
 
     @torch.inference_mode()
@@ -145,7 +145,7 @@ def score(
     return in_batches()
 
 
-def _check(body: Body | PlainReader, constraint: HasAutomaton, stored: Sequence[Stored], vocab_size: int) -> None:
+def check_stored(body: Body | PlainReader, constraint: HasAutomaton, stored: Sequence[Stored], vocab_size: int) -> None:
     """An error where this model cannot read these."""
     check_rows(constraint, body.vocab_rows)
     for sample in stored:
@@ -168,7 +168,7 @@ def alternatives(
     """What might stand in place of the answer's last token, in one pass: the likeliest tokens before the LP, the
     likeliest after it, and that token itself, each with its probability before the LP and among the tokens that the LP
     allows, 0 for others. The likeliest after the LP come first. None where the LP does not allow the text before."""
-    _check(body, constraint, [stored], vocab_size)
+    check_stored(body, constraint, [stored], vocab_size)
     with torch.inference_mode():
         batch = _ReadBatch(body, constraint.automaton, [stored], vocab_size, Counters(), lambda: None)
         last = torch.tensor([len(stored.answer) - 1], device=body.device)

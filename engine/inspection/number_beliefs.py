@@ -2,13 +2,13 @@
 
 ``shaped`` is asked of the cells of each law: whether some right place is in one, given the atoms and the axes before it
 as written, in the narrowest tolerance that has a right cell. As there, it is asked by points, and a narrow place may be
-missed.
+missed. Of a bin its middle alone is asked, the one place that it means.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,13 +16,11 @@ from engine.errors import UnsupportedMoleculeError
 from engine.figures.laws import Array, NumberLaw
 from engine.lp.places import TOLERANCES, Atoms, Boxes, MoleculePlaces, find
 from engine.lp.prefixes import first_prefix
-from engine.records import Molecule, NumberFormat
+from engine.records import BinFormat, Molecule, NumberFormat
 from engine.text.tokenizers import TextTokenizer
 
-POINTS = 96
-"""Of a cell, that are asked."""
-LEAST_ASKED = 1e-5
-"""Of the mass: cells with less are not asked."""
+POINTS, LEAST_ASKED = 96, 1e-5
+"""Points of a cell that are asked; of the mass: cells with less are not asked."""
 NOT_ASKED, WRONG, RIGHT = -1, 0, 1
 
 
@@ -47,7 +45,7 @@ class NumberBelief:
     def struck(self) -> float | None:
         """The share of the mass in cells without a right place; None where nothing was asked."""
         right = np.array(self.right)
-        return float(self.law.share[right == WRONG].sum()) if (right == RIGHT).any() else None
+        return float(self.law.share[right == WRONG].sum()) if (right != NOT_ASKED).any() else None
 
 
 def written_places(tokenizer: TextTokenizer, form: NumberFormat, ids: Iterable[int]) -> list[tuple[float, ...]]:
@@ -61,7 +59,7 @@ def written_places(tokenizer: TextTokenizer, form: NumberFormat, ids: Iterable[i
 
 
 def beliefs_of(
-    molecule: Molecule, laws: Mapping[int, Sequence[NumberLaw]], written: Sequence[tuple[float, ...]]
+    molecule: Molecule, laws: Mapping[int, Sequence[NumberLaw]], written: Sequence[Sequence[float]], form: NumberFormat
 ) -> list[NumberBelief]:
     """Of the blocks that have three laws and three numbers."""
     try:
@@ -74,7 +72,9 @@ def beliefs_of(
         positions = np.zeros((molecule.atoms, 3))
         positions[: atom + 1] = written[block - atom : block + 1]
         for axis, law in enumerate(laws[block]):
-            right = _right_cells(places, positions, atom, axis, law)
+            middle = (law.low + law.high) / 2
+            asked = replace(law, low=middle, high=middle) if isinstance(form, BinFormat) else law
+            right = _right_cells(places, positions, atom, axis, asked)
             cells = law.low.tolist(), law.high.tolist(), law.p.tolist()
             beliefs.append(NumberBelief(block, axis, written[block][axis], *cells, law.rest, right))
     return beliefs
@@ -89,6 +89,7 @@ def _right_cells(places: MoleculePlaces | None, positions: Array, atom: int, axi
     asked = np.flatnonzero((law.p > LEAST_ASKED) & (len(checks.others) > 0))  # a first atom has nothing to be off
     known = np.repeat(positions[atom][None], len(asked), axis=0)
     boxes = Boxes(np.zeros_like(asked), np.full_like(asked, axis), known, law.low[asked], law.high[asked])
+    right[asked] = WRONG
     for tolerance in range(len(TOLERANCES) if len(asked) else 0):
         _, _, box = find(Atoms([(checks, positions[text_atoms], tolerance)]), boxes, POINTS)
         if len(box):

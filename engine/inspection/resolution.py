@@ -45,8 +45,8 @@ def kept_resolution(entry: Entry) -> pa.Table | None:
 def decimals_of(entry: Entry) -> int:
     """That its texts have at most."""
     form = number_format_of(entry)
-    if isinstance(form, BinFormat):
-        raise RunError(f"{entry.id} writes numbers of bins, which have no decimals", "Choose a run of decimals")
+    if isinstance(form, BinFormat) or (form is not None and form.most_decimals < 2):
+        raise RunError(f"{entry.id} writes bins or one decimal: none can be dropped", "Choose a run of more decimals")
     return 4 if form is None else form.most_decimals
 
 

@@ -25,7 +25,7 @@ from engine.errors import EmbedError, ModelError, RunError
 from engine.inspection.kept_tables import keep_table, kept_path, kept_table, weights_of
 from engine.inspection.number_beliefs import NumberBelief, beliefs_of, written_places
 from engine.inspection.sample import Inspected
-from engine.jobs.scoring import Question, generation_of, models_for, question_of
+from engine.jobs.scoring import Question, generation_of, generation_with, models_for, question_of
 from engine.jobs.service import Job, Work
 from engine.lp.numbers import AXES
 from engine.models.registry import ModelEntry
@@ -39,8 +39,6 @@ VERSION = 2
 MOLECULES, DECIMALS, AT_ONCE = 100, 2, 4
 """Held-out molecules that are asked, decimals of the cells, and texts that are opened together."""
 SEED = 0
-FRAME_UNITS_PER_ANG = 1_000_000
-"""So fine that no other number of a text than those that the frame fixes is 0."""
 COVERAGE = "belief-coverage"
 COVERAGE_SCHEMA = pa.schema(
     {"molecule": pa.int64(), "axis": pa.int64(), "level": pa.float64(), "reach": pa.float64(), "source": pa.string()}
@@ -66,17 +64,17 @@ class BeliefRequest:
         from engine.decode.scoring import reader_of
 
         loaded, stored = generation.loaded, [generation.stored(0, self.question.token_ids)]
-        how: Any = {"decimals": self.decimals, "between": between}
-        (laws,) = number_laws(reader_of(loaded), generation.constraint, stored, **how)
-        (ids,) = allowed_answers(generation.constraint, stored)
-        beliefs = beliefs_of(generation.molecules[0], laws, written_places(loaded.tokenizer, generation.form, ids))
+        constraint, form = generation.constraint, generation.form
+        (laws,) = number_laws(reader_of(loaded), constraint, stored, decimals=self.decimals, between=between)
+        (ids,) = allowed_answers(constraint, stored)
+        beliefs = beliefs_of(generation.molecules[0], laws, written_places(loaded.tokenizer, form, ids), form)
         keep_table(pa.Table.from_pylist(list(map(asdict, beliefs))), "beliefs", self._key)
         return beliefs
 
     @property
     def _key(self) -> list[Any]:
-        question = self.question
-        prompt = question.plan.examples + question.smiles
+        question, plan = self.question, self.question.plan
+        prompt = [plan.examples + question.smiles, plan.bos, plan.conformers, str(plan.form), str(plan.descriptors)]
         return [VERSION, weights_of(self.entry), prompt, list(question.token_ids), self.decimals]
 
 
@@ -102,12 +100,9 @@ def belief_work(request: BeliefRequest) -> Work[list[NumberBelief]]:
 
 
 def believe(request: BeliefRequest, device: str) -> list[NumberBelief]:
-    from engine.decode.generation import Generation
     from engine.models.loading import load_model
 
-    question = request.question
-    generation = Generation(load_model(request.entry, device), [parse_written(question.smiles)], question.plan)
-    return request.compute(generation)
+    return request.compute(generation_with(request.question, load_model(request.entry, device)))
 
 
 # --- coverage ---------------------------------------------------------------------------------------------------------
@@ -214,6 +209,6 @@ def _true_numbers(
     bins, zero = (np.searchsorted(edges[1:-1], value, side="right") for value in (values, 0.0))
     true = rng.uniform(edges[bins], edges[bins + 1])  # of the top bin too, which has no end as a group reads it
     units = np.zeros((molecule.atoms, len(AXES)), dtype=np.int64)  # a text may be cut
-    units[: len(true)] = np.rint(true * FRAME_UNITS_PER_ANG)
+    units[: len(true)] = np.rint(true * 100 * UNITS_PER_ANG)  # so fine that 0 is what the frame fixes alone
     placed = text_frame(units, np.array([len(units)]), np.array([anchors_of(molecule.mol)]))
     return np.where((bins == zero) & (placed[: len(true)] == 0), np.nan, true)

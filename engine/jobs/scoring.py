@@ -144,11 +144,15 @@ def costs_work(question: Question, blocks: Collection[int]) -> Work[dict[int, Bl
 
 def generation_of(question: Question, job: Job[Any]) -> Generation:
     """The LP's constraint, the prompt and the program as they were."""
-    from engine.decode.generation import Generation
-
     choice = question.model
     job.say(f"loading {choice.alias or choice.folder}")
-    loaded = job.models.get(choice.entry(), choice.device, choice.dtype)
+    return generation_with(question, job.models.get(choice.entry(), choice.device, choice.dtype))
+
+
+def generation_with(question: Question, loaded: LoadedModel) -> Generation:
+    """``ModelError`` where its tokenizer is not that of the sample."""
+    from engine.decode.generation import Generation
+
     if question.tokenizer and loaded.tokenizer.name != question.tokenizer:
         problem = f"the sample was written with the tokenizer {question.tokenizer}, but {loaded.entry.name} has "
         raise ModelError(problem + loaded.tokenizer.name, "Choose a model with the same tokenizer")

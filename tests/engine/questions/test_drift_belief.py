@@ -14,18 +14,19 @@ import pytest
 from engine.chem.enriched import decode
 from engine.chem.smiles import parse_smiles
 from engine.chem.verdict import judge_answer
+from engine.errors import ModelError
 from engine.figures.laws import NumberLaw
-from engine.inspection import kept_tables
+from engine.inspection import kept_tables, resolution
 from engine.inspection.number_beliefs import NOT_ASKED, RIGHT, WRONG, beliefs_of
 from engine.inspection.resolution import places_of, truncated
 from engine.inspection.sample import inspect_sample
-from engine.jobs.number_beliefs import _true_numbers, cover, prompted_texts, reference_text, request_of
+from engine.jobs.number_beliefs import _true_numbers, believe, cover, prompted_texts, reference_text, request_of
 from engine.models.loading import LoadedModel, load_model
 from engine.models.registry import load_registry
 from engine.questions import ask
 from engine.questions.drift_coverage import coverage_rows, widths
 from engine.questions.question import NeedsWork
-from engine.records import BinFormat
+from engine.records import FIXED4, BinFormat, NumberFormat
 from tests.cli import run, run_json
 from tests.engine.inspection.made import DEMO_STORE, demo_run
 
@@ -98,11 +99,60 @@ def test_cells_without_a_right_place_are_struck() -> None:
     law = NumberLaw(low, low + 0.1, np.full(30, 1 / 30))
     at_zero = NumberLaw(np.array([0.0]), np.array([0.1]), np.array([1.0]))
     molecule = parse_smiles("CC")
-    beliefs = beliefs_of(molecule, {0: (at_zero,) * 3, 1: (law, at_zero, at_zero)}, [(0.0,) * 3, (1.5, 0.0, 0.0)])
+    beliefs = beliefs_of(
+        molecule, {0: (at_zero,) * 3, 1: (law, at_zero, at_zero)}, [(0.0,) * 3, (1.5, 0.0, 0.0)], FIXED4
+    )
     assert [list(belief.right) for belief in beliefs[:3]] == [[NOT_ASKED]] * 3
     right = np.array(beliefs[3].right)
     assert (right[:14] == RIGHT).all() and (right[17:] == WRONG).all(), "x alone: nearer is right with y and z"
     assert beliefs[3].struck == pytest.approx((right == WRONG).mean())
+
+
+def struck_of(law: NumberLaw, form: NumberFormat) -> float | None:
+    """Of x of ethane's second carbon."""
+    at_zero = NumberLaw(np.array([0.0]), np.array([0.1]), np.array([1.0]))
+    laws = {0: (at_zero,) * 3, 1: (law, at_zero, at_zero)}
+    return beliefs_of(parse_smiles("CC"), laws, [(0.0,) * 3, (1.5, 0.0, 0.0)], form)[3].struck
+
+
+def test_of_a_lost_atom_all_is_struck() -> None:
+    low = np.arange(1000, 1030) / 10
+    assert struck_of(NumberLaw(low, low + 0.1, np.full(30, 1 / 30)), FIXED4) == 1.0
+
+
+def test_of_a_bin_the_middle_is_asked() -> None:
+    """From 1.2 to 6.2 there is a right place; at 3.7 there is none, and of 1.0 to 2.0 the middle is right."""
+    low, high = np.array([1.0, 1.2]), np.array([2.0, 6.2])
+    law = NumberLaw(low, high, np.array([0.5, 0.5]))
+    assert struck_of(law, FIXED4) == 0.0 and struck_of(law, BinFormat.equal(-7, 7, 1)) == 0.5
+
+
+def test_what_changes_a_law_is_in_the_key_of_what_is_kept() -> None:
+    request = request_of(inspect_sample(DEMO_STORE, EXACT, 3))
+    run_json("belief", SAMPLE)
+    assert request.kept() is not None
+    plan = request.question.plan
+    for other in (
+        replace(plan, form=NumberFormat(4, 4, 3)),
+        replace(plan, bos=not plan.bos),
+        replace(plan, conformers=2),
+    ):
+        assert replace(request, question=replace(request.question, plan=other)).kept() is None
+
+
+def test_a_model_of_another_tokenizer_or_a_short_context_is_one_error() -> None:
+    request = request_of(inspect_sample(DEMO_STORE, EXACT, 3))
+    question = request.question
+    with pytest.raises(ModelError, match="written with the tokenizer llama3"):
+        believe(replace(request, question=replace(question, tokenizer="llama3")), "cpu")
+    with pytest.raises(ModelError, match="longer than the model's context"):
+        believe(replace(request, question=replace(question, token_ids=list(question.token_ids) * 40)), "cpu")
+
+
+def test_a_run_of_one_decimal_has_none_to_drop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resolution, "number_format_of", lambda entry: NumberFormat(1, 1, 3))
+    for command in (["resolution", EXACT], ["ask", "drift_resolution", EXACT]):
+        assert "one decimal" in run(*command).error
 
 
 def test_of_another_model_or_damaged_what_is_kept_is_not_taken(cache: Path) -> None:
@@ -150,7 +200,7 @@ def test_of_bins_the_numbers_that_the_frame_fixes_are_left_out_too() -> None:
 
 def test_a_number_of_the_top_bin_is_drawn_from_it_though_it_has_no_upper_end() -> None:
     form = BinFormat.equal(-2, 2, 0.1)
-    true = _true_numbers([(form.value_ang("040"), -2.0, 0.0)], parse_smiles("C"), form, np.random.default_rng(1))
+    true = _true_numbers([(form.value_ang("040") or 0.0, -2.0, 0.0)], parse_smiles("C"), form, np.random.default_rng(1))
     assert 1.9 <= true[0, 0] <= 2.0 and -2.0 <= true[0, 1] <= -1.9 and np.isnan(true[0, 2])
 
 
