@@ -247,7 +247,8 @@ def points(rows: Sequence[Row], style: Style, x: Axis, y: Axis) -> Iterator[str]
             yield f'<path class="whisker" d="{upright or f"M{x.px(low):.1f} {height:.1f}H{x.px(high):.1f}"}"/>'
         size = (row.get(chart.size) or 9) / 2 if chart.size else 5
         yield symbol(at, height, size, *style.look(row), style.told(row))
-        if chart.text and row.get(chart.text):
+        # Names of many would cover each other.
+        if chart.text and row.get(chart.text) and (y.categories or len(style.kinds) <= COLOURS):
             text = style.figure(row, chart.text)
             half = CHAR * len(text) / 2 + 4
             beside = half + size if chart.interval == "y" else 0  # of a whisker that stands

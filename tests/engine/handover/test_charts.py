@@ -77,6 +77,15 @@ def test_no_two_series_look_the_same(kind: Any) -> None:
     assert len({svg for svg, _ in legend}) == len(legend) == 14
 
 
+def test_names_next_to_marks_are_of_few_series() -> None:
+    """Of more the legend has them: next to the marks they would cover each other."""
+    for count in (8, 9):
+        rows = [{"run": f"run {number}", "x": float(number), "y": 1.0} for number in range(count)]
+        chart = drawn(Chart("points", "x", "y", text="run"), rows, {}, {})
+        named = [text for text in texts(chart.panels[0][1], "text") if str(text).startswith("run")]
+        assert len(named) == (8 if count == 8 else 0) and len(chart.legend) == count
+
+
 def test_lines_cells_and_what_is_not_drawn() -> None:
     rows = [{"run": "a", "x": x, "y": x * x} for x in range(3)]
     ((_, svg),) = drawn(Chart("lines", "x", "y"), rows, {}, {}).panels
