@@ -41,7 +41,7 @@ SHARE = 0.99
 """Of the mass, that is in narrow cells at least."""
 DEEPEST = 24
 """Tokens of a number at most, for which the context must have room."""
-PLAIN_ROWS = 32
+PLAIN_ROWS = 8
 Flags = NDArray[np.bool_]
 Laws = dict[int, tuple[NumberLaw, ...]]
 """By block: of x, y and z, fewer where the text ends before."""
@@ -368,10 +368,12 @@ class _PlainTree:
             last = torch.tensor([len(row) - 1 for row in rows], device=ids.device)
             is_read = torch.arange(ids.shape[1], device=ids.device) <= last[:, None]
             model: Any = self.reader.model
-            logits = model(input_ids=ids, attention_mask=is_read.long(), use_cache=False).logits
-            scores.append(
-                logits[torch.arange(len(rows), device=ids.device), last][:, self.numbers.columns.tolist()].float()
-            )
+            # scores of a whole vocabulary: from the shortest row's end alone, where the model can
+            keep = ids.shape[1] - int(last.min()) if self.reader.can_keep_few else ids.shape[1]
+            few = {"logits_to_keep": keep} if self.reader.can_keep_few else {}
+            logits = model(input_ids=ids, attention_mask=is_read.long(), use_cache=False, **few).logits
+            at_end = logits[torch.arange(len(rows), device=ids.device), last - ids.shape[1] + keep]
+            scores.append(at_end[:, self.numbers.columns.tolist()].float())
             self.counters.forward_passes += 1
         return torch.cat(scores), beginnings
 
