@@ -11,10 +11,11 @@ import pytest
 from engine.comparing.measures import run_name
 from engine.inspection.sample import inspect_sample
 from engine.jobs.branching import lost_place
-from engine.questions import ask, models_of
+from engine.questions import ask, models_of, question_of
 from engine.store.store import Store
 from tests.cli import run, run_json
 from tests.engine.inspection.made import demo_run
+from tests.engine.questions.declared import assert_as_declared
 from tests.engine.store.stored_runs import assert_whole
 from tests.pages.drift_stores import EXACT, with_demo
 
@@ -84,7 +85,9 @@ def test_all_likely_tokens_are_one_run_and_a_question_says_how_much_they_decide(
         kept = ids_of(document["run_id"], number)
         assert kept[:60] == ids_of(JUNK, 3)[:60] and kept[60] == row["token_id"] == token["token_id"]
         assert row["p_raw"] == pytest.approx(token["p_raw"], abs=1e-4)
-    answer = ask(Store.open(), "drift_branches", [document["run_id"]]).answer
+    answered = ask(Store.open(), "drift_branches", [document["run_id"]])
+    assert_as_declared(question_of("drift_branches"), answered)
+    answer = answered.answer
     assert f"{JUNK}/3 token 60, {len(branches)} branches under none: " in answer and "the sample itself is" in answer
     assert parent["token_id"] == ids_of(JUNK, 3)[60]
 

@@ -23,12 +23,13 @@ from engine.inspection.sample import inspect_sample
 from engine.jobs.number_beliefs import _true_numbers, believe, cover, prompted_texts, reference_text, request_of
 from engine.models.loading import LoadedModel, load_model
 from engine.models.registry import load_registry
-from engine.questions import ask
+from engine.questions import ask, question_of
 from engine.questions.drift_coverage import coverage_rows, widths
 from engine.questions.question import NeedsWork
 from engine.records import FIXED4, BinFormat, NumberFormat
 from tests.cli import run, run_json
 from tests.engine.inspection.made import DEMO_STORE, demo_run
+from tests.engine.questions.declared import assert_as_declared
 
 EXACT = demo_run("qwen", "exact")
 SAMPLE = f"{EXACT}/3"
@@ -76,6 +77,7 @@ def test_a_sample_is_asked_once_and_its_rows_are_figures_of_the_cells(cache: Pat
     assert missing.value.commands == (["belief", SAMPLE, "--cell=0.01"],)
     rows = run_json("belief", SAMPLE)
     answered = ask(DEMO_STORE, "drift_belief", [SAMPLE])
+    assert_as_declared(question_of("drift_belief"), answered)
     assert answered.tables["main"].to_pylist() == rows
     seen = inspect_sample(DEMO_STORE, EXACT, 3)
     assert [row["written"] for row in rows] == [block[axis] for block in seen.blocks for axis in "xyz"]
@@ -175,6 +177,7 @@ def test_held_out_texts_are_covered_by_the_demo_model_and_kept() -> None:
     texts = reference_texts(loaded, "CCO", "C[C@H](N)C(=O)O")
     levels = cover(loaded, prompted_texts(texts), "two.txt").to_pylist()
     answered = ask(DEMO_STORE, "drift_coverage", [model])
+    assert_as_declared(question_of("drift_coverage"), answered)
     assert answered.tables["main"].to_pylist() == coverage_rows(pa.Table.from_pylist(levels))
     assert answered.answer.endswith("2 texts: two.txt.")
     written = np.concatenate([decode(text.partition("[CONFORMER]")[2].removesuffix("[/CONFORMER]")).coordinates
@@ -258,6 +261,7 @@ def test_decimals_that_are_free_by_the_verdict_on_each_text() -> None:
         ask(DEMO_STORE, "drift_resolution", [EXACT])
     assert missing.value.commands == (["resolution", EXACT],)
     rows = run_json("resolution", EXACT, "--workers", "1")
+    assert_as_declared(question_of("drift_resolution"), ask(DEMO_STORE, "drift_resolution", [EXACT]))
     sql = "SELECT smiles, text FROM samples WHERE run_id = $run AND usable"
     usable = DEMO_STORE.rows(sql, {"run": EXACT})
     assert rows[0] | {"usable": len(usable), "lost": 0} == rows[0] and len(usable) > 20
