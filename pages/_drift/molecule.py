@@ -138,6 +138,9 @@ def _linked(store: Store, inspection: Inspected) -> None:
             with st.container(gap="xsmall"):
                 _shape(inspection, of_atom, branch or _group_on_top(inspection), beliefs, is_branch=branch is not None)
                 _readers(inspection)
+                # Here a click moves none of the rows, and what it brings stays in sight.
+                token = branching.position_of(inspection, state.number(state.TOKEN))
+                branching.show(inspection, token, state.put_under)
     with right:
         if inspection.blocks or inspection.alignment is not None:
             _atoms(store, inspection, steps, estimates, atom, steps_model, estimated_by, beliefs)
@@ -333,7 +336,6 @@ def _atoms(
     with st.container(horizontal=True, vertical_alignment="bottom", key="atom-order"):
         order = one_of("Order", [WORST, AS_WRITTEN], "rows", label_visibility="collapsed")
         other = _other_sample(store, inspection)
-    branching.show(inspection, branching.position_of(inspection, state.number(state.TOKEN)), state.put_under)
     by = (steps_model or "the run", estimated_by or "the model")
     tables = atom_tables(inspection, order, steps, estimates, *by)
     shown = view_of(tables)

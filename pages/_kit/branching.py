@@ -75,7 +75,7 @@ def _lp(inspection: Inspected) -> str:
 
 
 def show(inspection: Inspected, at: int | None, on_written: OnWritten) -> None:
-    """Next to the tokens. ``at`` is the position of the one that was clicked."""
+    """Next to the view of tokens. ``at`` is the position of the one that was clicked."""
     if not inspection.can_score:
         return
     key = f"{inspection.run.run_id}-{inspection.sample['sample_id']}"
