@@ -338,7 +338,7 @@ def _check_drawn(entry: Entry) -> None:
         raise without_samples(entry, "score")
     if is_branch(entry):
         problem = f"{entry.id} keeps the first tokens of {entry.row['branch_of']}, which its LP did not choose"
-        raise RunError(problem, f"Ask `drift_branches {entry.id}` what the place decides")
+        raise RunError(problem, f"What the place decides: `python -m engine ask drift_branches {entry.id}`")
 
 
 def written_with(entry: Entry) -> tuple[RunPlan, ModelEntry]:

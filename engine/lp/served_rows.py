@@ -248,7 +248,7 @@ class Blank:
         return self._scores, values
 
     def allow(self, kept: Tensor, row: int, id_: int) -> None:
-        """In scores of before."""
+        """This id too, in scores that came of ``only`` or ``only_in``."""
         kept[row, id_] = 0.0
         if kept is self._scores:
             self._written.append((np.array([row]), np.array([id_])))

@@ -71,8 +71,8 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
 
 def depends(store: Store, entries: Sequence[Entry], options: Options) -> object:
     """The parents: they may be removed, judged, or counted again."""
-    ids = {str(entry.row.get("branch_of")).rpartition("/")[0] for entry in entries}
-    return tuple((entry.id, entry.key) for entry in store.listing().entries if entry.id in ids)
+    parents = {place[0] for place in map(branch_place, entries) if place is not None}
+    return tuple((entry.id, entry.key) for entry in store.listing().entries if entry.id in parents)
 
 
 def _conformer_at(store: Store, entry: Entry, at: int) -> int:

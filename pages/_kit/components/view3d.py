@@ -152,11 +152,8 @@ class _Frame(py3Dmol.view):  # type: ignore[misc]
             radii = np.maximum(ellipsoid.radii, LEAST_RADIUS_ANG)  # else it is not seen
             points = (BALL * radii + ellipsoid.centre - middle) @ axes.T
             normals = (BALL / radii) @ axes.T
-            named = [
-                [dict(zip("xyz", row, strict=True)) for row in part.round(3).tolist()] for part in (points, normals)
-            ]
-            look = {"color": palette().free, "opacity": 0.55}
-            self.addCustom({"vertexArr": named[0], "normalArr": named[1], "faceArr": BALL_FACES, **look})
+            mesh = {"vertexArr": _as_xyz(points), "normalArr": _as_xyz(normals), "faceArr": BALL_FACES}
+            self.addCustom(mesh | {"color": palette().free, "opacity": 0.55})
 
     def content(self) -> str:
         """The same each time, which py3Dmol's own is not: a frame with a new source is loaded again."""
