@@ -23,7 +23,7 @@ VARIABLE = "DRIFTSCOPE_TRACE_FAMILIES"
 OTHERS: Mapping[Side, str] = dict(zip(SIDES, ("other", "other_call", "other", "python", "mark"), strict=True))
 HOST_WORK = "cpu_op"  # family of operators in a trace with a device: there they only launch its work
 PROFILER = "profiler"  # spans of the profiler itself, which are not counted
-MOST_SHORT = 60
+MOST_SHORT, MOST_FUSED = 60, 160
 _CALL = re.compile(r"(?:cuda|cu|hip|ze)[A-Z]\w+")
 _OPERATOR = re.compile(r"(?!(?:cudnn|cub|thrust|cutlass|cublas\w*)::)[A-Za-z_]\w*::[\w.]+")
 _COPY = re.compile(r"\[?(?:(?:CUDA|HIP) )?mem(cpy|set)\b", re.IGNORECASE)
@@ -38,6 +38,8 @@ _KERNEL = re.compile(rf"(?:void |std::enable_if<.*?>::type )?({_SPACE})([^<(]+)(
 """A kernel's namespaces, its own name, its templates with its parameters."""
 _SPACES = re.compile(r"(?:\b\w++|\(anonymous namespace\))::")
 _TELLING = ("Functor", "_kernel_cuda", "_kernel", "_impl", "Op")
+_FUSED = re.compile(r"triton_([a-z]+)_fused_(\w*?)(?:_(\d+))?(?:\.kd|\.\d+)*")
+_KINDS = {"poi": "pointwise", "red": "reduction", "per": "persistent reduction", "tem": "template"}
 _NEVER = re.compile("(?!)")
 _KEYS = {"side", "family", "pattern", "names", "categories"}
 
@@ -65,6 +67,7 @@ class Families:
     categories: Mapping[str, Side]
     own: int = 0  # how many of the rules are the user's
     wrappers: re.Pattern[str] = _NEVER
+    operators: re.Pattern[str] = _NEVER  # each that torch.compile may have joined to a name
 
     def side(self, category: str) -> Side:
         """The side of a category; an unknown one is host work unless its name ends like a runtime's."""
@@ -98,6 +101,21 @@ class Families:
             return "device", self._family("device", "", name)
         return "mark", OTHERS["mark"]
 
+    def short_name(self, name: str) -> str:
+        """A kernel's name without its templates and namespaces, with the template argument that says what it does; of
+        one that torch.compile made, its number, its kind and what it fuses."""
+        if fused := _FUSED.fullmatch(name):
+            kind, operators, number = fused.groups()
+            what = ", ".join(self.operators.findall(operators))
+            title = " ".join(filter(None, ("fused", number, _KINDS.get(kind, kind))))
+            return shortened(f"{title}: {what}", MOST_FUSED)
+        plain = _NOISE.sub("", name)
+        head = re.split(r"[<(]", plain, maxsplit=1)[0].strip() or plain
+        words = re.findall(r"\w+", plain[len(head) :])
+        telling = (word for word in words if word.endswith(_TELLING) and "gpu_kernel" not in word)
+        inner = next(telling, "")
+        return shortened(f"{head} [{inner}]" if inner and inner not in head else head, MOST_SHORT)
+
     def _family(self, side: Side, category: str, name: str) -> str:
         rule = self._rule(side, category, name)
         return OTHERS[side] if rule is None else rule.family
@@ -129,17 +147,9 @@ def load_families() -> Families:
         return shipped
     user = read_toml(user_path(named, VARIABLE), "file of families", _parsed)
     wrappers = shipped.wrappers if user.wrappers is _NEVER else user.wrappers
-    return Families((*user.rules, *shipped.rules), {**shipped.categories, **user.categories}, len(user.rules), wrappers)
-
-
-def short_name(name: str) -> str:
-    """A kernel's name without its templates and namespaces, and with the template argument that says what it does."""
-    plain = _NOISE.sub("", name)
-    head = re.split(r"[<(]", plain, maxsplit=1)[0].strip() or plain
-    words = re.findall(r"\w+", plain[len(head) :])
-    telling = (word for word in words if word.endswith(_TELLING) and "gpu_kernel" not in word)
-    inner = next(telling, "")
-    return shortened(f"{head} [{inner}]" if inner and inner not in head else head, MOST_SHORT)
+    operators = shipped.operators if user.operators is _NEVER else user.operators
+    categories = {**shipped.categories, **user.categories}
+    return Families((*user.rules, *shipped.rules), categories, len(user.rules), wrappers, operators)
 
 
 def _parsed(document: Mapping[str, Any]) -> Families:
@@ -160,7 +170,18 @@ def _parsed(document: Mapping[str, Any]) -> Families:
         rules.append(Rule(_side(table["side"]), family, pattern, frozenset(map(str.casefold, categories))))
     categories = {key.casefold(): _side(side) for key, side in document.get("categories", {}).items()}
     wrappers = re.compile(document["wrappers"], re.IGNORECASE) if "wrappers" in document else _NEVER
-    return Families(tuple(rules), categories, wrappers=wrappers)
+    operators = _operators(document.get("operators"))
+    return Families(tuple(rules), categories, wrappers=wrappers, operators=operators)
+
+
+def _operators(names: object) -> re.Pattern[str]:
+    """Finds these, the longest first, and else single words: ``_to_copy``, ``mul``, ``silu`` in `_to_copy_mul_silu`."""
+    if names is None:
+        return _NEVER
+    if not isinstance(names, list):
+        raise TypeError("operators are a list of texts")
+    known = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+    return re.compile(rf"(?:{known})(?![^_])|[^_]+")
 
 
 def _side(name: object) -> Side:

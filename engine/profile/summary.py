@@ -16,7 +16,7 @@ import duckdb
 import pyarrow as pa
 
 from engine.errors import FileError, shown
-from engine.profile.families import SIDES, Families, short_name
+from engine.profile.families import SIDES, Families
 from engine.store.columns import Table
 from engine.store.schema import TRACE_EVENTS, TRACE_GAPS, TRACE_MARKS, TRACE_OPS, TRACE_TIMELINE
 
@@ -38,7 +38,7 @@ WITH sums AS (
            count(*) FILTER (dur < $short) AS short_calls
     FROM events GROUP BY kind
 ), calls AS (
-    SELECT correlation, arg_min((start, dur), (family <> 'launch', row)) AS first
+    SELECT correlation, arg_min((start, dur), (family NOT IN ('launch', 'graph_launch'), row)) AS first
     FROM timed WHERE side = 'call' AND correlation IS NOT NULL GROUP BY correlation
 ), joined AS (
     SELECT kind, start - first[1] AS delay_ns, first[2] / count(*) OVER (PARTITION BY correlation) AS call_ns
@@ -148,7 +148,7 @@ class Summary:
         self.operations: list[dict[str, Any]] = []
         for op in operations:
             side, family = families.of(op["category"], op["name"], has_device="device" in self.sides)
-            short = short_name(op["name"])
+            short = families.short_name(op["name"])
             place = SIDES.index(side)
             self.operations.append({**op, "side": side, "place": place, "family": family, "short_name": short})
         db.register("named", pa.Table.from_pylist(self.operations))

@@ -19,7 +19,7 @@ import pyarrow as pa
 from engine.errors import FileError, shown
 from engine.figures.statistics import quotient
 from engine.figures.words import counted, fixed, listed
-from engine.profile.families import HOST_WORK, PROFILER, Families, short_name
+from engine.profile.families import HOST_WORK, PROFILER, Families
 from engine.store.schema import TRACE_OPS
 from engine.user_files import declared_separator, open_file
 
@@ -78,7 +78,7 @@ def read_table(path: Path, trace_id: str, families: Families) -> tuple[dict[str,
             "op": number,
             "side": side,
             "name": name,
-            "short_name": short_name(name),
+            "short_name": families.short_name(name),
             "family": HOST_WORK if side == "host" != work else family,
             "calls": calls,
             "total_ns": total_ns,

@@ -164,6 +164,16 @@ def split_us(control: Totals, test: Totals, per: tuple[float, float] = (1.0, 1.0
     return by_calls, change - by_calls
 
 
+def is_of_other_sizes(control: Trace, test: Trace, by_calls: float, by_each: float) -> bool:
+    """The parts cancel: more calls that are shorter, or fewer that are longer, as +619 and -513 for a change of 106.
+
+    Then they say nothing of speed: calls are of other sizes, as another batch or other lengths of texts make them. On
+    another device calls may be as large and faster.
+    """
+    devices = {trace.entry.row.get("device") for trace in (control, test)} - {None}
+    return len(devices) < 2 and by_calls * by_each < 0 and min(abs(by_calls), abs(by_each)) > abs(by_calls + by_each)
+
+
 def pair_row(control: Totals, test: Totals, per: Mapping[str, tuple[float | None, float | None]]) -> dict[str, Any]:
     """Columns of both, each with its ratio, of times in words too. ``per`` has more: {"us_a_token": (256, 339)}."""
     pairs = {

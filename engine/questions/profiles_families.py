@@ -1,7 +1,8 @@
 """Work by families of operations, and how a control's time becomes a test's: by more calls and by slower ones.
 
 A family's difference is split in two parts that add up: more or fewer calls, each at the mean of both times, and slower
-or faster calls; a family that only one of the two has is all calls. It shows how much, not why, and telling noise apart
+or faster calls; a family that only one of the two has is all calls. Where the parts cancel for the most part, calls are
+of other sizes, as another batch makes them, and are one bar. It shows how much, not why, and telling noise apart
 takes more than one trace of each. The reports call attention and products of matrices (gemm) real compute and all else
 overhead; norms, copies and elementwise work of the same model are part of that rest, and over the span also the time in
 which nothing runs. Families are rules over names, in `data/trace_families.toml`; *other* is what none matches. To add
@@ -29,6 +30,7 @@ from engine.profile.traces import (
     families_of,
     fold_small,
     incomparable,
+    is_of_other_sizes,
     pair_row,
     split_us,
     traces_of,
@@ -83,7 +85,13 @@ CHARTS = (
 )  # fmt: skip
 TABLES = ("table", "before")
 MOST_NAMED, SMALL, SMALL_BEFORE = 3, 0.05, 0.01
-PLAIN_NAMES = {"gemm": "matrix products", "concat": "concatenations"}
+RESIZED = "calls of other sizes"
+PLAIN_NAMES = {
+    "gemm": "matrix products",
+    "concat": "concatenations",
+    "fused": "fused kernels",
+    "kv_write": "KV cache writes",
+}
 
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
@@ -131,6 +139,7 @@ def family_row(control: Trace, test: Trace, key: tuple[str, str], bases: tuple[f
         "share_test": quotient(right.us, test.work().us),
         "us_by_calls": by_calls,
         "us_by_each": by_each,
+        "is_resized": is_of_other_sizes(control, test, by_calls, by_each),
     }
 
 
@@ -170,12 +179,8 @@ def steps(control: Trace, test: Trace, work: Sequence[Row], bases: tuple[float, 
     is_alone = control.entry.id == test.entry.id
     parts: list[Row] = []
     for row in sorted(work, key=lambda row: -abs(row["us_difference"] or row["us_control"])):
-        moves = {
-            "more calls" if row["us_by_calls"] > 0 else "fewer calls": row["us_by_calls"],
-            "slower calls" if row["us_by_each"] > 0 else "faster calls": row["us_by_each"],
-        }
         part = {"family": row["family"], "is_pinned": row["family"] == options["pinned"]}
-        for move, us in ({"time": row["us_control"]} if is_alone else moves).items():
+        for move, us in ({"time": row["us_control"]} if is_alone else moves_of(row)).items():
             step = row["family"] if is_alone else f"{row['family']}, {move}"
             parts += [part | {"step": step, "move": move, "us": us}] if us else []
     parts = [dict(part) for part in fold_small(parts, "us", "step", options["small"])]
@@ -192,6 +197,16 @@ def steps(control: Trace, test: Trace, work: Sequence[Row], bases: tuple[float, 
         bar = {"start": start_us / 1000, "end": at_us / 1000, "change": part["us"] / 1000}
         bars.append({"step": part["step"], "move": part["move"], "family": part.get("family"), **bar})
     return bars
+
+
+def moves_of(row: Row) -> dict[str, float]:
+    """A family's difference in its parts, or as one where they cancel."""
+    if row["is_resized"]:
+        return {RESIZED: row["us_difference"]}
+    return {
+        "more calls" if row["us_by_calls"] > 0 else "fewer calls": row["us_by_calls"],
+        "slower calls" if row["us_by_each"] > 0 else "faster calls": row["us_by_each"],
+    }
 
 
 def compute(traces: Sequence[Trace], of: str) -> list[Row]:
@@ -283,7 +298,12 @@ def change_words(control: Row, test: Row, per: str, work: Sequence[Row]) -> str:
         how = f"{times(calls)} the calls"
         if not calls:
             how = f"only in one, {row['calls_control'] or row['calls_test']:,} calls"
-        if row["mean_us_ratio"]:
+        if row["is_resized"]:
+            parts = (
+                f"{signed_microseconds(row['us_by_calls'])} by calls, {signed_microseconds(row['us_by_each'])} by each"
+            )
+            how += f", of other sizes: {parts}"
+        elif row["mean_us_ratio"]:
             how += f", each {times_words(row['mean_us_control'], row['mean_us_test'])}"
         family = PLAIN_NAMES.get(row["family"], row["family"])
         named.append(f"{family} {signed_microseconds(row['us_difference'])} ({how})")

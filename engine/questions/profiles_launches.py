@@ -1,7 +1,8 @@
 """What launching work on a device costs, what waits for it, what is copied, and when it idles.
 
 Each kernel is launched by the host: a call of some microseconds, even for a short kernel. More launches for the same
-work mean smaller kernels, and kernels that are shorter than their launch leave the device idle. The delay from launch
+work mean smaller kernels, and kernels that are shorter than their launch leave the device idle. A CUDA graph launches
+all kernels that were captured in it by one call, which is counted apart. The delay from launch
 to kernel is long when launches run ahead of the device (good), short when the device waits for the host. A wait stops
 the host until the device is done, such as to read a sampled token; it is no loss while the device is busy. Attention is
 called once per layer and forward pass: divided by the layers it gives passes, not tokens. On a CPU nothing is launched;
@@ -32,9 +33,10 @@ COLUMNS = {
 }
 CHARTS = (Chart("points", "a_token", "family", "operators", colour="name"),)
 TABLES = ("table",)
-RUNTIME = ("launch", "sync")  # families of calls into the runtime; the others are work
+RUNTIME = ("launch", "graph_launch", "sync")  # families of calls into the runtime; the others are work
 COUNTED = {
     "launch": "kernel launches",
+    "graph_launch": "CUDA graph launches",
     "sync": "waits for the device",
     "memcpy": "copies between memories",
     "copy": "copies as kernels or operators",
@@ -162,9 +164,10 @@ def trace_words(value: Mapping[str, Any]) -> str:
         per_token = f", {number(value['work_calls'] / value['tokens'])} per token" if value["tokens"] else ""
         return f" has no launches: its operators run as they are called{per_token}"
     parts = []
-    for family, label in (("launch", "kernels launched"), ("sync", "waits for the device")):
+    said = {"launch": "kernels launched", "graph_launch": "CUDA graphs launched", "sync": "waits for the device"}
+    for family, label in said.items():
         per_token, count = value[f"{family}_a_token"], value[f"{family}_calls"]
-        if count is not None:
+        if count or (count is not None and family != "graph_launch"):
             parts.append(f"{number(per_token)} {label} per token" if per_token else f"{whole(count)} {label}")
     if value["idle_share"] is not None:
         parts.append(f"the device idles {percent(value['idle_share'] / 100)} of its time")

@@ -19,13 +19,13 @@ FIXTURE = Path(__file__).with_name("kernels.tsv")
     [
         *KERNELS.items(),
         ("fmha_cutlassF_bf16_aligned_64x128_rf_sm80", "attention"),
-        ("void vllm::reshape_and_cache_flash_kernel<__nv_bfloat16>()", "attention"),  # the first rule that matches
+        ("void vllm::reshape_and_cache_flash_kernel<__nv_bfloat16>()", "kv_write"),  # the first rule that matches
         ("apply_rope_kernel", "rope"),
         ("void some::properties_kernel()", "other"),
         ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "communication"),
         ("void at::native::renormRowsL1<float>(float*, long, long)", "sampling"),
         ("Cijk_Ailk_Bljk_SB_MT64x64x16", "gemm"),
-        ("triton_red_fused_native_layer_norm_0", "norm"),
+        ("triton_red_fused_native_layer_norm_0", "fused"),
     ],
 )
 def test_kernels(name: str, family: str) -> None:
@@ -42,9 +42,25 @@ def test_kernels_of_vision_recommendation_and_language_models(model: str, family
     assert RULES.of("kernel", name) == ("device", family) == RULES.of_name(name)
 
 
+FUSED = {
+    "triton_poi_fused_mul_silu_8": "fused 8 pointwise: mul, silu",
+    "triton_red_fused__to_copy_copy__fused_add_rms_norm_3": "fused 3 reduction: _to_copy, copy_, fused_add_rms_norm",
+    "triton_per_fused_native_layer_norm_relu_15": "fused 15 persistent reduction: native_layer_norm, relu",
+    "triton_per_fused__softmax_mul_sum.kd": "fused persistent reduction: _softmax, mul, sum",
+    "triton_tem_fused_mm_7": "fused 7 template: mm",
+    "triton_poi_fused_normalise_0": "fused 0 pointwise: normalise",  # which no list has, and is not norm
+}
+
+
+@pytest.mark.parametrize(("name", "words"), FUSED.items())
+def test_a_fused_kernel_names_what_it_fuses(name: str, words: str) -> None:
+    assert RULES.short_name(name) == words
+
+
 CATEGORIES = {
     "device memcpy": ["gpu_memcpy: Memcpy HtoD (Pageable -> Device)"],
     "call launch": ["cuda_runtime: cudaLaunchKernel", "cuda_driver: cuLaunchKernelEx", "hip_runtime: hipLaunchKernel"],
+    "call graph_launch": ["cuda_runtime: cudaGraphLaunch", "cuda_driver: cuGraphLaunch", "hip_runtime: hipGraphLaunch"],
     "call sync": ["cuda_runtime: cudaDeviceSynchronize", "cuda_runtime: cudaEventQuery"],
     "call memcpy_call": ["cuda_runtime: cudaMemcpyAsync"],
     "call other_call": ["cuda_runtime: cudaFuncGetAttributes", "mtia_runtime: something"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.profile.ingest import add_trace
-from engine.profile.traces import Totals, cautions, split_us, traces_of
+from engine.profile.traces import Totals, cautions, is_of_other_sizes, split_us, traces_of
 from engine.questions import ask, choices_of, question_of
 from engine.store.entries import Entry
 from engine.store.store import Store
@@ -82,6 +83,45 @@ def test_a_trace_is_read_once_however_many_ask_for_it(
     monkeypatch.setattr(Store, "table", lambda *_, **__: pytest.fail("read again"))
     assert traces_of(store, two) == first
     assert traces_of(store, two[:1])[1].families == first[0].families
+
+
+# 20 calls of 10 µs each, against 90 of 3.4: +469 by calls, -363 by each, for a change of 106.
+SMALLER = ((GEMM, 10),) * 20, ((GEMM, 3.4),) * 90
+RESIZED = {
+    "more and smaller": (*SMALLER, "calls of other sizes"),
+    "fewer and larger": (*SMALLER[::-1], "calls of other sizes"),
+    "more and a little faster": (((GEMM, 10),) * 20, ((GEMM, 9),) * 30, None),
+    "as many and slower": (((GEMM, 10),) * 20, ((GEMM, 15.3),) * 20, None),
+}
+
+
+@pytest.mark.parametrize(("control", "test", "move"), RESIZED.values(), ids=RESIZED)
+def test_calls_of_other_sizes_are_named_where_more_calls_and_shorter_ones_cancel(
+    store: Store, tmp_path: Path, control: Any, test: Any, move: str | None
+) -> None:
+    pair = added(store, tmp_path, kernels(*control)), added(store, tmp_path, kernels(*test))
+    answered = ask(store, "profiles_families", [entry.id for entry in pair], {"per": "whole traces"})
+    steps = answered.tables["steps"].to_pylist()[1:-1]
+    (gemm,) = answered.tables["main"].to_pylist()
+    assert sum(step["change"] for step in steps) == pytest.approx(gemm["us_difference"] / 1_000)
+    if move is None:
+        assert move not in [step["move"] for step in steps] and "other sizes" not in answered.answer
+        return
+    assert [(step["step"], step["move"]) for step in steps] == [(f"gemm, {move}", move)]
+    assert abs(gemm["us_by_calls"]) > 4 * abs(gemm["us_difference"]) > 400
+    assert "of other sizes" in answered.answer and "faster)" not in answered.answer
+
+
+def test_on_another_device_calls_may_be_as_large_and_faster(store: Store, tmp_path: Path) -> None:
+    entries = [added(store, tmp_path, kernels(*calls)) for calls in SMALLER]
+    control, test = traces_of(store, entries)
+    parts = split_us(control.work(), test.work())
+    assert is_of_other_sizes(control, test, *parts)
+    first, second = (
+        replace(trace, entry=replace(trace.entry, row={**trace.entry.row, "device": device}))
+        for trace, device in ((control, "A100"), (test, "H100"))
+    )
+    assert not is_of_other_sizes(first, second, *parts)
 
 
 @given(st.integers(0, 50), st.floats(0, 1e6), st.integers(0, 50), st.floats(0, 1e6), st.floats(1, 99), st.floats(1, 99))
@@ -203,6 +243,21 @@ def test_figures_of_launches(store: Store, tmp_path: Path) -> None:
         "overlap_share": (0, 0),
     }
     assert {name: figures[name] for name in expected} == {name: pytest.approx(both) for name, both in expected.items()}
+
+
+def test_cuda_graphs_are_counted_apart_from_launches(store: Store, tmp_path: Path) -> None:
+    graph = [event("cuda_runtime", "cudaGraphLaunch", 1_000, 9, correlation=90)]
+    graph += [event("kernel", GEMM, 1_010 + 10 * n, 8, correlation=90, stream=7, device=0) for n in range(4)]
+    pair = [added(store, tmp_path, events) for events in (kernels((GEMM, 30)), [*kernels((GEMM, 30)), *graph])]
+    figures = {row["name"]: (row["control"], row["test"]) for row in rows(store, "launches", *pair)}
+    names = ("launch_calls", "graph_launch_calls", "graph_launch_us", "work_calls")
+    assert [figures[name] for name in names] == [(1, 1), (0, 1), (0, 9), (1, 5)]
+    answered = ask(store, "profiles_launches", [entry.id for entry in pair])
+    assert "CUDA graph launches" in answered.tables["table"]["what"].to_pylist()
+    assert answered.answer.count("1 CUDA graphs launched") == 1
+    assert store.rows(f"SELECT launched FROM trace_ops WHERE trace_id = '{pair[1].id}' AND side = 'device'") == [
+        {"launched": 5}  # each kernel of the graph, by the graph's launch
+    ]
 
 
 def test_what_a_trace_does_not_know_is_none(store: Store, tmp_path: Path) -> None:
