@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from engine.cli import terminal as cli
 from engine.cli.questions import WORKERS, worked
@@ -28,34 +28,34 @@ def belief(
     held-out molecules in the frame of the demo models' training: give texts of another frame by --texts.
     """
     from engine.inspection.sample import inspect_sample
-    from engine.jobs.number_beliefs import believe, cover, prompted_texts, request_of
+    from engine.jobs.number_beliefs import HELD_OUT, cover, prompted_texts, request_of
+    from engine.jobs.scoring import generation_with
     from engine.models.devices import set_threads
     from engine.models.loading import load_model
     from engine.models.registry import load_registry
     from engine.questions import ask, sample_of
     from engine.questions.drift_belief import CELLS
-    from engine.questions.drift_coverage import coverage_rows
     from engine.text.text_form import sample_texts
 
     set_threads(threads)
+    if "/" in of:
+        sample = sample_of(store := io.opened(), of)
+        inspected = inspect_sample(store, sample.entry.id, sample.sample_id)
+        request = request_of(inspected, decimals=CELLS[cell])
+        request.compute(generation_with(request.question, load_model(request.entry, device)))
+        answered = ask(store, "drift_belief", [of], {"belief_cell": cell})
+        return io.show(list(rows_of(answered.tables["main"])))
+    entry = load_registry().find(of)
+    given = prompted_texts(sample_texts(Path(texts))) if texts else ()
+    source = Path(texts).name if texts else HELD_OUT
     with progress.reporting(is_quiet=io.is_json) as say:
-        if "/" in of:
-            sample = sample_of(store := io.opened(), of)
-            inspected = inspect_sample(store, sample.entry.id, sample.sample_id)
-            believe(request_of(inspected, decimals=CELLS[cell]), device)
-            say(now=True, state="done", work=1.0)
-            return io.show(list(rows_of(ask(store, "drift_belief", [of], {"belief_cell": cell}).tables["main"])))
-        entry = load_registry().find(of)
-        given: dict[str, Any] = (
-            {"texts": prompted_texts(sample_texts(Path(texts))), "source": Path(texts).name} if texts else {}
-        )
 
         def seen(done: int, count: int) -> None:
             say(f"{done:,}/{count:,} texts read", now=done == count, work=done / count, done=done)
 
-        levels = cover(load_model(entry, device), **given, progress=seen)
+        cover(load_model(entry, device), given, source, seen)
         say(now=True, state="done", work=1.0)
-    return io.show(coverage_rows(levels))
+    return io.show(list(rows_of(ask(io.opened(), "drift_coverage", [entry.name]).tables["main"])))
 
 
 @cli.command(app, "resolution")

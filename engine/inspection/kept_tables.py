@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,27 +16,36 @@ from engine.paths import cache_folder
 from engine.user_files import replacing
 
 
-def kept_table(kind: str, of: Any) -> pa.Table | None:
-    """None where none was kept, or its file is damaged: then it is made again."""
-    try:
-        return pq.read_table(kept_path(kind, of))
-    except (OSError, pa.ArrowException):
-        return None
+@dataclass(frozen=True, slots=True)
+class KeptTable:
+    kind: str
+    of: Any  # values that JSON takes
 
+    def read(self) -> pa.Table | None:
+        """None where none was kept, or its file is damaged: then it is made again."""
+        try:
+            return pq.read_table(self._path)
+        except (OSError, pa.ArrowException):
+            return None
 
-def keep_table(table: pa.Table, kind: str, of: Any) -> None:
-    path = kept_path(kind, of)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as file:
-        pq.write_table(table, file)
+    def write(self, table: pa.Table) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(self._path) as file:
+            pq.write_table(table, file)
+
+    @property
+    def version(self) -> str:
+        """Of what an answer is made of it: another one once it is made, or made again."""
+        about = self._path.stat() if self._path.exists() else None
+        return f"{self._path.stem} {about and (about.st_mtime_ns, about.st_ino)}"
+
+    @property
+    def _path(self) -> Path:
+        digest = hashlib.blake2b(json.dumps(self.of).encode(), digest_size=16).hexdigest()
+        return cache_folder() / self.kind / f"{digest}.parquet"
 
 
 def weights_of(entry: ModelEntry) -> list[str]:
     """A model and what tells its weights from others of its name."""
     files = sorted(entry.folder.glob("*.safetensors")) if entry.folder is not None else []
     return [entry.name, entry.sha256, *(f"{file.name} {file.stat().st_mtime_ns}" for file in files)]
-
-
-def kept_path(kind: str, of: Any) -> Path:
-    digest = hashlib.blake2b(json.dumps(of).encode(), digest_size=16).hexdigest()
-    return cache_folder() / kind / f"{digest}.parquet"

@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,13 +17,14 @@ import pyarrow as pa
 from engine.chem.enriched import format_number
 from engine.chem.judges import JudgeTask, judged
 from engine.errors import RunError
+from engine.figures.laws import Array
 from engine.inspection.judging import conformers_of
-from engine.inspection.kept_tables import keep_table, kept_table
+from engine.inspection.kept_tables import KeptTable
 from engine.records import BinFormat, NumberFormat
 from engine.store.entries import Entry, number_format_of, without_samples
 from engine.store.store import Store
 
-KIND, VERSION = "resolution", 1
+VERSION = 1
 _SAMPLES = "SELECT * FROM samples WHERE run_id = $run AND usable ORDER BY sample_id"
 _BLOCK = re.compile(r"<([^<>]*)>")
 
@@ -35,11 +35,10 @@ class TruncatedRun:
 
     entry: Entry
     table: pa.Table
-    samples: int
 
 
-def kept_resolution(entry: Entry) -> pa.Table | None:
-    return kept_table(KIND, [VERSION, *entry.key])
+def resolution_of(entry: Entry) -> KeptTable:
+    return KeptTable("resolution", [VERSION, *entry.key])
 
 
 def decimals_of(entry: Entry) -> int:
@@ -62,25 +61,23 @@ def truncate_run(
     if "samples" not in entry.parts:
         raise without_samples(entry, "truncate")
     most = decimals_of(entry)
-    rows = store.table(_SAMPLES, {"run": entry.id}, of=[entry.id]).to_pylist()
-    if not rows:
+    samples = store.table(_SAMPLES, {"run": entry.id}, of=[entry.id]).to_pylist()
+    if not samples:
         raise RunError(f"{entry.id} has no usable sample", "Judge it first, or choose another run")
-    tasks: list[JudgeTask] = []
-    about: list[dict[str, Any]] = []
-    for row, text in zip(rows, conformers_of(store, entry, rows), strict=True):
+    tasks, rows = list[JudgeTask](), list[dict[str, object]]()
+    for sample, text in zip(samples, conformers_of(store, entry, samples), strict=True):
         for decimals in range(1, most):
-            tasks.append(JudgeTask(len(tasks), truncated(text, decimals), row["smiles"]))
+            tasks.append(JudgeTask(len(tasks), truncated(text, decimals), sample["smiles"]))
             moved = places_of(text) - places_of(tasks[-1].text)
             rmsd_ang = float(np.sqrt((moved**2).sum(axis=1).mean()))
-            about.append({"sample_id": row["sample_id"], "decimals": decimals, "rmsd_ang": rmsd_ang})
-    right: dict[int, bool] = {}
+            rows.append({"sample_id": sample["sample_id"], "decimals": decimals, "rmsd_ang": rmsd_ang})
     with closing(judged(iter(tasks), workers=workers)) as verdicts:
-        for task, verdict in verdicts:
-            right[task.key] = verdict.is_right
-            progress(len(right), len(tasks))
-    table = pa.Table.from_pylist([{**of, "usable": right[number]} for number, of in enumerate(about)])
-    keep_table(table, KIND, [VERSION, *entry.key])
-    return TruncatedRun(entry, table, len(rows))
+        for done, (task, verdict) in enumerate(verdicts, start=1):
+            rows[task.key]["usable"] = verdict.is_right
+            progress(done, len(tasks))
+    table = pa.Table.from_pylist(rows)
+    resolution_of(entry).write(table)
+    return TruncatedRun(entry, table)
 
 
 def truncated(text: str, decimals: int) -> str:
@@ -93,6 +90,6 @@ def truncated(text: str, decimals: int) -> str:
     return _BLOCK.sub(cut, text)
 
 
-def places_of(text: str) -> np.ndarray[Any, np.dtype[np.float64]]:
+def places_of(text: str) -> Array:
     """[atoms, 3] in angstrom."""
     return np.array([[float(number) for number in block.split(",")] for block in _BLOCK.findall(text)])

@@ -156,12 +156,18 @@ class BinLeaves:
         self, nodes: Columns | int, kinds: Columns, digits: Columns | int, columns: Columns | None = None
     ) -> tuple[Array, Array]:
         """As of ``Leaves``: the first and the last value [P, 1] that tokens leave."""
-        values = self.values if columns is None else self.values[columns]
         unit = 10 ** np.maximum(self.rest[nodes, kinds], 0)
-        first = (digits * 10 ** self.widths[kinds] + values) * unit
+        first = self.digits_behind(nodes, kinds, digits, columns) * unit
         last = len(self._middles) - 1
         low, high = np.clip(first, 1, last), np.clip(first + unit - 1, 1, last)
         return self._middles[low][:, None], self._middles[high][:, None]
+
+    def digits_behind(
+        self, nodes: Columns | int, kinds: Columns, digits: Columns | int, columns: Columns | None = None
+    ) -> Columns:
+        """[P] of the number, behind each of the tokens."""
+        values = self.values if columns is None else self.values[columns]
+        return np.asarray(digits * 10 ** self.widths[kinds] + values)
 
 
 class Leaves:
@@ -215,9 +221,8 @@ class Leaves:
         """Lower and upper ends [P, N] of the intervals that tokens leave, NaN for none. Of a token that ends its axis
         they are those of the next one. ``nodes``: where the tokens come; ``kinds`` [P]: their classes; ``digits``: of
         the prefix; ``columns`` [P]: which tokens they are, all in their order where none are given."""
-        values = self.values if columns is None else self.values[columns]
-        scale, span = self.scale[nodes, kinds], self.span[nodes, kinds]
-        value = np.where(scale > 1, digits * scale + values, digits)
+        span = self.span[nodes, kinds]
+        value = self.digits_behind(nodes, kinds, digits, columns)
         low = (value * self.place[nodes, kinds])[:, None] * self.powers
         low[np.isnan(span)] = np.nan
         low[value == 0, 1:] = np.nan  # no zero leads
@@ -227,3 +232,11 @@ class Leaves:
         high[is_blank, 0] = self.most
         is_negative = self.is_negative[nodes, kinds][:, None]
         return np.where(is_negative, -high, low), np.where(is_negative, -np.maximum(low, self.unit), high)
+
+    def digits_behind(
+        self, nodes: Columns | int, kinds: Columns, digits: Columns | int, columns: Columns | None = None
+    ) -> Array:
+        """[P] of the axis, behind each of the tokens."""
+        values = self.values if columns is None else self.values[columns]
+        scale = self.scale[nodes, kinds]
+        return np.where(scale > 1, digits * scale + values, digits)

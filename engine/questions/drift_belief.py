@@ -9,16 +9,22 @@ place, given the atoms before as written. A width is checked by `ask drift_cover
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
+from engine.figures.laws import NumberLaw
 from engine.figures.words import angstrom, counted, fixed, percent
-from engine.inspection.number_beliefs import NumberBelief
+from engine.inspection.number_beliefs import NOT_ASKED, WRONG
 from engine.inspection.sample import Inspected, inspect_sample
-from engine.jobs.number_beliefs import BeliefRequest, coverage_digest, kept_coverage, request_of
+from engine.jobs.number_beliefs import BeliefRequest, coverage_of, request_of
 from engine.lp.numbers import AXES
 from engine.models.registry import ModelEntry
 from engine.questions.drift_coverage import width_words, widths
-from engine.questions.question import Column, NeedsWork, Of, Option, Options, SampleOf, Tables, rows_table
+from engine.questions.question import Column, NeedsWork, Of, Option, Options, SampleOf, Tables, answer_text, rows_table
 from engine.store.store import Store
 
 TITLE = "What does the model believe of each number?"
@@ -53,53 +59,50 @@ def _asked(store: Store, samples: Sequence[SampleOf], options: Options) -> tuple
     return seen, request_of(seen, decimals=CELLS[options["belief_cell"]])
 
 
-def depends(store: Store, samples: Sequence[SampleOf], options: Options) -> str:
-    """The model may be asked about other texts, or other weights may have its name."""
-    return coverage_digest(_asked(store, samples, options)[1].entry)
+def depends(store: Store, samples: Sequence[SampleOf], options: Options) -> tuple[str, str]:
+    """Another cell may be asked for, and the model about other texts."""
+    _, request = _asked(store, samples, options)
+    return request.kept.version, coverage_of(request.entry).version
 
 
 def tables(store: Store, samples: Sequence[SampleOf], options: Options) -> Tables:
     (of,), (seen, request) = samples, _asked(store, samples, options)
-    beliefs = request.kept()
-    if beliefs is None:
+    cells = request.kept.read()
+    if cells is None:
         words = ["belief", f"{of.entry.id}/{of.sample_id}", f"--cell={options['belief_cell']}"]
         raise NeedsWork("the model was not asked about the numbers of this sample", words)
-    return belief_tables(seen, request.entry, beliefs)
+    return belief_tables(seen, request.entry, cells)
 
 
-def belief_tables(seen: Inspected, entry: ModelEntry, beliefs: Sequence[NumberBelief]) -> Tables:
-    by_axis = widths(kept_coverage(entry))
-    return {
-        "main": rows_table([row_of(belief, seen.molecule.elements, by_axis) for belief in beliefs], ["atom"]),
-        "cells": rows_table([cell for belief in beliefs for cell in cells_of(belief)], ["block", "axis"]),
-        "about": rows_table([{"model": entry.name}]),
-    }
+def belief_tables(seen: Inspected, entry: ModelEntry, cells: pa.Table) -> Tables:
+    """``cells`` as ``belief_cells`` makes them."""
+    by_axis = widths(coverage_of(entry).read())
+    numbers = groupby(cells.to_pylist(), itemgetter("block", "axis"))
+    rows = [_row(list(of_number), seen.molecule.elements, by_axis) for _, of_number in numbers]
+    about = {"model": entry.name, "without": len(AXES) * len(seen.blocks) - len(rows)}
+    return {"main": rows_table(rows, ["atom"]), "cells": cells, "about": rows_table([about])}
 
 
-def row_of(belief: NumberBelief, elements: Sequence[str], by_axis: Mapping[str, str]) -> dict[str, Any]:
+def _row(cells: Sequence[Mapping[str, Any]], elements: Sequence[str], by_axis: Mapping[str, str]) -> dict[str, Any]:
     """One number; ``by_axis``: how wide the model's laws of an axis are."""
-    law = belief.law
+    of = cells[0]
+    low, high, p, right = (np.array([cell[name] for cell in cells]) for name in ("cell_low", "cell_high", "p", "right"))
+    law, atom = NumberLaw(low, high, p, of["rest"]), of["block"] % len(elements)
     return {
-        "atom": belief.block % len(elements),
-        "block": belief.block,
-        "element": elements[belief.block % len(elements)],
-        "axis": AXES[belief.axis],
-        "written": belief.written,
+        "atom": atom,
+        "block": of["block"],
+        "element": elements[atom],
+        "axis": of["axis"],
+        "written": of["written"],
         "mean": law.mean,
         "spread": law.spread,
         "low": law.quantile(0.05),
         "high": law.quantile(0.95),
         "modes": ", ".join(f"{fixed(value, 2)} ({percent(share)})" for value, share in law.modes[:3]),
-        "struck": belief.struck,
+        "struck": float(law.share[right == WRONG].sum()) if (right != NOT_ASKED).any() else None,
         "rest": law.rest,
-        "width": by_axis.get(AXES[belief.axis], ""),
+        "width": by_axis.get(of["axis"], ""),
     }
-
-
-def cells_of(belief: NumberBelief) -> list[dict[str, Any]]:
-    of = {"block": belief.block, "axis": AXES[belief.axis]}
-    cells = zip(belief.low, belief.high, belief.p, belief.right, strict=True)
-    return [{**of, "cell_low": low, "cell_high": high, "p": p, "right": right} for low, high, p, right in cells]
 
 
 def answer(tables: Tables, options: Options) -> str:
@@ -115,5 +118,7 @@ def answer(tables: Tables, options: Options) -> str:
         f"{inside} of {counted(len(rows), 'number')} lie in their 90 % interval."
     )
     notes = ["Each axis is given the numbers before it."]
+    if about["without"]:
+        notes.append(f"{counted(about['without'], 'number')} of blocks that exact would not write: no law.")
     notes += [width_words(row["axis"], row["width"]) for row in rows[:3] if row["width"]]
-    return "\n\n".join([words, "\n".join(notes)])
+    return answer_text([words], notes)

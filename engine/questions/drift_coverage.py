@@ -1,10 +1,11 @@
 """Is the spread of a model's laws right? The share of true numbers in the laws' 50 % and 90 % intervals.
 
-Held-out molecules, one conformer by ETKDG each in the frame of the demo models' training, or texts of a file, are read
-teacher-forced: each number against the law that the model has of it. Intervals are central: as much mass below as
-above. What the frame puts at 0 is left out: numbers that are exactly 0; of bins, the bin of 0 at the six numbers that
-the demo models' frame fixes. 95 % bootstrap intervals over molecules. Where
-the 90 % interval does not hold 85 to 95 %: the factor by which the spread would have to change so that it holds 90 %.
+Of a model (ALIAS or ALIAS:STEP), or of the model of a run. Held-out molecules, one conformer by ETKDG each in the frame
+of the demo models' training, or texts of a file, are read teacher-forced: each number against the law that the model
+has of it. Intervals are central: as much mass below as above. What the frame puts at 0 is left out: numbers that are
+exactly 0; of bins, the bin of 0 at the six numbers that the demo models' frame fixes. 95 % bootstrap intervals over
+molecules. Where the whole of that of the 90 % interval is outside 85 to 95 %: the factor by which the spread would have
+to change so that it holds 90 %.
 """
 
 from __future__ import annotations
@@ -16,20 +17,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.errors import ModelError
-from engine.figures.statistics import Bootstrap
-from engine.figures.words import counted, fixed, percent
-from engine.jobs.number_beliefs import coverage_digest, kept_coverage
+from engine.figures.statistics import Bootstrap, Interval
+from engine.figures.words import counted, fixed, percent, span
+from engine.jobs.number_beliefs import coverage_of
 from engine.lp.numbers import AXES
 from engine.models.registry import ModelEntry, load_registry
 from engine.questions.question import Chart, Column, NeedsWork, Of, Options, Tables, answer_text, rows_table
-from engine.store.entries import Entry, model_name
+from engine.store.entries import model_name
 from engine.store.store import Store
 
 TITLE = "Is the spread of the model's numbers right?"
-OF = Of("model", most=100_000)
+OF = Of("text")
 OPTIONS = ()
 ALL = "all"
-SHARES = (0.5, 0.9)
 LEAST, MOST = 0.85, 0.95
 COLUMNS = {
     "axis": Column("axis", is_pinned=True),
@@ -47,28 +47,26 @@ CHARTS = (Chart("points", "in_90", "axis", colour="axis", low="in_90_low", high=
 TABLES = ("main",)
 
 
-def _asked(entries: Sequence[Entry]) -> ModelEntry:
-    model = model_name(entries[0].row)
+def _asked(store: Store, name: str) -> ModelEntry:
+    runs = [entry for entry in store.listing().entries if entry.id == name]
+    model = model_name(runs[0].row) if runs else name
     if not model:
-        raise ModelError(f"{entries[0].id} names no model", "Choose a run of a registered model")
+        raise ModelError(f"{name} names no model", "Choose a run of a registered model")
     return load_registry().find(model)
 
 
-def depends(store: Store, entries: Sequence[Entry], options: Options) -> str:
+def depends(store: Store, names: Sequence[str], options: Options) -> str:
     """The model may be asked again, about other texts."""
-    return coverage_digest(_asked(entries))
+    return coverage_of(_asked(store, names[0])).version
 
 
-def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
-    entry = _asked(entries)
-    levels = kept_coverage(entry)
+def tables(store: Store, names: Sequence[str], options: Options) -> Tables:
+    entry = _asked(store, names[0])
+    levels = coverage_of(entry).read()
     if levels is None:
         raise NeedsWork(f"{entry.name} was not asked about held-out texts", ["belief", entry.name])
-    about = {
-        "model": model_name(entries[0].row),
-        "texts": pc.count_distinct(levels["molecule"]).as_py(),
-        "source": levels["source"][0].as_py(),
-    }
+    texts, source = pc.count_distinct(levels["molecule"]).as_py(), levels["source"][0].as_py()
+    about = {"model": entry.name, "texts": texts, "source": source}
     return {"main": rows_table(coverage_rows(levels), [*COLUMNS]), "about": rows_table([about])}
 
 
@@ -76,37 +74,32 @@ def coverage_rows(levels: pa.Table) -> list[dict[str, object]]:
     """Of all numbers and by axis; rows of molecule, axis, level and reach."""
     molecule, axis, level, reach = (levels[name].to_numpy() for name in ("molecule", "axis", "level", "reach"))
     rows = []
-    for name, chosen in {ALL: axis >= 0, **{word: axis == number for number, word in enumerate(AXES)}}.items():
+    for name in (ALL, *AXES):
+        chosen = axis == name if name in AXES else np.ones(len(axis), dtype=bool)
         if not chosen.any():
             continue
         units = np.unique(molecule[chosen], return_inverse=True)[1]
         count = np.bincount(units).astype(float)
         bootstrap = Bootstrap(len(count))
         factor = float(np.quantile(reach[chosen], 0.9))
-        is_in = {share: np.abs(level[chosen] - 0.5) <= share / 2 for share in SHARES}
-        in_50, in_90 = (bootstrap.share(np.bincount(units, is_in[share]).astype(float), count) for share in SHARES)
-        assert in_50 is not None and in_90 is not None
-        rows.append(
-            {
-                "axis": name,
-                "numbers": int(chosen.sum()),
-                "in_50": in_50.value,
-                "in_50_low": in_50.low,
-                "in_50_high": in_50.high,
-                "in_90": in_90.value,
-                "in_90_low": in_90.low,
-                "in_90_high": in_90.high,
-                "factor": factor,
-                "width": _width(in_90.value, factor),
-            }
-        )
+        row: dict[str, object] = {"axis": name, "numbers": int(chosen.sum()), "factor": factor}
+        for percents in (50, 90):
+            is_in = np.abs(level[chosen] - 0.5) <= percents / 200
+            share = bootstrap.share(np.bincount(units, is_in).astype(float), count)
+            assert share is not None
+            key = f"in_{percents}"
+            row.update({key: share.value, f"{key}_low": share.low, f"{key}_high": share.high})
+            row["width"] = _width(share, factor)  # by that of 90 %, the last
+        rows.append(row)
     return rows
 
 
-def _width(share: float, factor: float) -> str:
-    if LEAST <= share <= MOST:
-        return ""
-    return f"too narrow by {fixed(factor, 1)}" if share < LEAST else f"too wide by {fixed(1 / max(factor, 1e-3), 1)}"
+def _width(share: Interval, factor: float) -> str:
+    """Of the 90 % interval; nothing where it may be right."""
+    low, high = share.ends or (0.0, 1.0)
+    if high < LEAST:
+        return f"too narrow by {fixed(factor, 1)}"
+    return f"too wide by {fixed(1 / max(factor, 1e-3), 1)}" if low > MOST else ""
 
 
 def widths(levels: pa.Table | None) -> Mapping[str, str]:
@@ -123,8 +116,9 @@ def answer(tables: Tables, options: Options) -> str:
     (about,) = tables["about"].to_pylist()
     whole = rows[0]
     shares = [
-        f"{percent(whole[name])} ({percent(whole[f'{name}_low'])} to {percent(whole[f'{name}_high'])}) in the {words}"
-        for name, words in (("in_50", "50 % interval"), ("in_90", "90 % interval"))
+        f"{percent(whole[f'in_{percents}'])} "
+        f"({span(whole[f'in_{percents}_low'], whole[f'in_{percents}_high'], percent)}) in the {percents} % interval"
+        for percents in (50, 90)
     ]
     lines = [f"{about['model']}: of {counted(whole['numbers'], 'true number')} {' and '.join(shares)}."]
     lines += [width_words(row["axis"], row["width"]) for row in rows if row["width"]]

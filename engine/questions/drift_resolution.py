@@ -13,7 +13,7 @@ from typing import Any
 
 from engine.figures.statistics import wilson
 from engine.figures.words import agreeing, angstrom, counted, percent, span
-from engine.inspection.resolution import decimals_of, kept_resolution
+from engine.inspection.resolution import decimals_of, resolution_of
 from engine.questions.question import Chart, Column, NeedsWork, Of, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry
 from engine.store.store import Store
@@ -35,8 +35,8 @@ CHARTS = (Chart("points", "share", "decimals", colour="decimals", low="low", hig
 TABLES = ("main",)
 
 
-def depends(store: Store, entries: Sequence[Entry], options: Options) -> bool:
-    return kept_resolution(entries[0]) is not None
+def depends(store: Store, entries: Sequence[Entry], options: Options) -> str:
+    return resolution_of(entries[0]).version
 
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
@@ -44,7 +44,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     most = decimals_of(entry)
     if entry.row.get("usable") is None:
         raise NeedsWork("the molecules of this run were not judged", ["judge", entry.id])
-    kept = kept_resolution(entry)
+    kept = resolution_of(entry).read()
     if kept is None:
         raise NeedsWork("the texts of this run were not truncated", ["resolution", entry.id])
     of_samples = kept.to_pylist()
@@ -62,19 +62,18 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
 
 def answer(tables: Tables, options: Options) -> str:
     written, *rows = tables["main"].to_pylist()
-    free = [row for row in rows if not row["lost"]]
     words = "No decimal can be dropped without losing a molecule."
-    if free:
-        fewest = free[-1]
+    for row in rows:
+        if row["lost"]:
+            break
         words = (
-            f"{counted(int(fewest['decimals']), 'decimal')} {agreeing(int(fewest['decimals']), 'is', 'are')} enough: "
-            f"none of {counted(written['usable'], 'usable molecule')} is lost, and atoms move by "
-            f"{angstrom(fewest['rmsd_ang'])}."
+            f"{counted(int(row['decimals']), 'decimal')} {agreeing(int(row['decimals']), 'is', 'are')} enough: none of "
+            f"{counted(written['usable'], 'usable molecule')} is lost, and atoms move by {angstrom(row['rmsd_ang'])}."
         )
-    lines = [words] + [
+    lost = [
         f"With {row['decimals']}: {row['lost']} lost, {percent(row['share'])} "
         f"({span(row['low'], row['high'], percent)})."
         for row in rows
         if row["lost"]
     ]
-    return answer_text(lines)
+    return answer_text([words, *lost])

@@ -62,8 +62,8 @@ def belief_tables_of(inspection: Inspected) -> Tables | None:
     if not inspection.can_score or not models_for(inspection.run):
         return None
     request = request_of(inspection, _score("beliefs", inspection).result_model)
-    beliefs = request.kept()
-    return None if beliefs is None else belief_tables(inspection, request.entry, beliefs)
+    cells = request.kept.read()
+    return None if cells is None else belief_tables(inspection, request.entry, cells)
 
 
 def show(inspection: Inspected, has_steps: bool) -> None:

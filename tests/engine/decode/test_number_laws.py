@@ -15,7 +15,7 @@ import torch
 
 from engine.chem.smiles import parse_smiles
 from engine.decode.generation import Generation
-from engine.decode.number_laws import SHARE, Laws, number_laws
+from engine.decode.number_laws import SHARE, BlockLaws, number_laws
 from engine.decode.plan import DecodeOptions, Plan, Request, Sampling
 from engine.decode.scoring import PlainReader, Stored, reader_of, walk
 from engine.decode.steps import Counters, Step
@@ -40,7 +40,7 @@ def made(name: str) -> tuple[LoadedModel, Generation, list[Stored]]:
 
 
 @functools.cache
-def laws_of(name: str, decimals: int = 1) -> list[Laws]:
+def laws_of(name: str, decimals: int = 1) -> list[list[BlockLaws]]:
     loaded, generation, stored = made(name)
     return number_laws(reader_of(loaded), generation.constraint, stored, decimals=decimals)
 
@@ -65,7 +65,7 @@ def test_cells_are_narrow_apart_and_sum_to_one(name: str, decimals: int) -> None
     _, generation, _ = made(name)
     by_sample = laws_of(name, decimals)
     assert [len(laws) for laws in by_sample] == [molecule.atoms for molecule in generation.molecules]
-    for law in (law for laws in by_sample for triple in laws.values() for law in triple):
+    for law in (law for blocks in by_sample for block in blocks for law in block.laws):
         assert law.p.sum() + law.rest == pytest.approx(1, abs=1e-6)
         assert law.p.min() >= 0 and 0 <= law.rest <= 1 - SHARE
         assert (law.high - law.low).max() <= (0.1 if name == "demo-bins" else 10.0**-decimals) + 1e-9
@@ -82,7 +82,7 @@ def test_a_law_of_bins_is_a_softmax_of_the_model_over_the_bins() -> None:
         assert len(places) == 3 * len(laws)
         for number in (0, 4, 8):
             expected = next_p(loaded, [whole[: places[number]]], [int(id_ or 0) for id_ in bins])[0]
-            np.testing.assert_allclose(laws[number // 3][number % 3].p, expected, atol=1e-5)
+            np.testing.assert_allclose(laws[number // 3].laws[number % 3].p, expected, atol=1e-5)
 
 
 def opened_by_hand(loaded: LoadedModel, before: Sequence[int], least: float) -> tuple[Cells, float]:
@@ -118,7 +118,7 @@ def opened_by_hand(loaded: LoadedModel, before: Sequence[int], least: float) -> 
 @pytest.mark.parametrize(("block", "axis"), [(2, 1), (4, 2), (5, 1)])
 def test_a_law_of_decimals_is_the_tree_opened_by_transformers_alone(block: int, axis: int) -> None:
     loaded, _, stored = made("demo-qwen")
-    sample, law = stored[1], laws_of("demo-qwen")[1][block][axis]
+    sample, law = stored[1], laws_of("demo-qwen")[1][block].laws[axis]
     whole = [*sample.prompt, *sample.answer]
     pieces = [loaded.tokenizer.piece(id_) for id_ in whole]
     commas = [at for at, piece in enumerate(pieces) if piece in (",", ",-")]
@@ -137,7 +137,7 @@ IN_SOAK = [pytest.mark.soak, pytest.mark.skipif(not soaking(), reason="in `make 
 def test_numbers_sampled_under_exact_fall_into_the_cells_of_the_law(name: str, axis: int) -> None:
     """2,000 numbers of our own decoding at temperature 1, behind the same text, by a chi-square of their cells."""
     loaded, generation, stored = made(name)
-    sample, law = stored[0], laws_of(name, 2)[0][2][axis]
+    sample, law = stored[0], laws_of(name, 2)[0][2].laws[axis]
     states = list(walk(Tables.of(generation.constraint.automaton, [sample.program]), torch.tensor([sample.answer])))
     inside = [at for at in range(len(sample.answer)) if sample.program.block[int(states[at].cell)] == 2]
     inside = [at for at in inside if sample.program.forced[int(states[at].cell)] < 0]
@@ -173,28 +173,21 @@ def test_numbers_sampled_under_exact_fall_into_the_cells_of_the_law(name: str, a
 
 @pytest.mark.parametrize("name", MODELS)
 def test_alone_as_together_and_by_a_model_as_it_is(name: str) -> None:
+    """A model as it is gives scores of the last tokens alone: of whole texts they took gigabytes."""
     loaded, generation, stored = made(name)
-    together = laws_of(name)[0]
+    shapes: list[int] = []
     short = [replace(stored[0], answer=stored[0].answer[: len(stored[0].answer) * 2 // 3])]
-    for reader, samples in ((reader_of(loaded), stored[:1]), (PlainReader(loaded.model, loaded.positions), short)):
-        (alone,) = number_laws(reader, generation.constraint, samples)
-        assert alone and set(alone) <= set(together)
-        for block, triple in alone.items():
-            for law, other in zip(triple, together[block], strict=False):
-                assert law.mean == pytest.approx(other.mean, abs=1e-3)
-                assert law.spread == pytest.approx(other.spread, abs=1e-3)
-
-
-def test_a_model_as_it_is_gives_scores_of_the_last_tokens_alone() -> None:
-    """Scores of a whole vocabulary behind each token of 32 texts took 5.6 GB."""
-    loaded, generation, stored = made("demo-qwen")
-    shapes: list[tuple[int, int]] = []
-    hook = loaded.model.register_forward_hook(lambda _, given, out: shapes.append(tuple(out.logits.shape[:2])))
-    with hook:
-        number_laws(PlainReader(loaded.model, loaded.positions), generation.constraint, stored[1:])
-    assert shapes and max(rows for rows, _ in shapes) <= 8
-    scored = sum(rows * tokens for rows, tokens in shapes) / sum(rows for rows, _ in shapes)
-    assert scored < len(stored[1].read) / 2, "tokens of each text, of which scores are computed"
+    with loaded.model.register_forward_hook(lambda _, given, out: shapes.append(out.logits.shape[:2].numel())):
+        (plain,) = number_laws(PlainReader(loaded.model, loaded.positions), generation.constraint, short)
+    (alone,) = number_laws(reader_of(loaded), generation.constraint, stored[:1])
+    together = laws_of(name)[0]
+    assert plain and len(plain) < len(alone) == len(together) and set(shapes) == {1}
+    for laws in (plain, alone):
+        for block, other in zip(laws, together, strict=False):
+            assert (block.block, block.written) == (other.block, other.written)
+            for law, expected in zip(block.laws, other.laws, strict=True):
+                assert law.mean == pytest.approx(expected.mean, abs=1e-3)
+                assert law.spread == pytest.approx(expected.spread, abs=1e-3)
 
 
 def test_there_is_no_law_behind_a_token_that_exact_does_not_allow() -> None:
@@ -205,4 +198,4 @@ def test_there_is_no_law_behind_a_token_that_exact_does_not_allow() -> None:
     at = int(np.flatnonzero(blocks == 3)[0])
     wrong = (*sample.answer[:at], *loaded.tokenizer.encode("amen"), *sample.answer[at + 1 :])
     (laws,) = number_laws(reader_of(loaded), generation.constraint, [replace(sample, answer=wrong)])
-    assert set(laws) == {0, 1, 2}
+    assert [block.block for block in laws] == [0, 1, 2]

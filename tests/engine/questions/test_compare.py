@@ -75,7 +75,7 @@ def test_a_question_names_the_tables_columns_and_options_that_it_has(key: str) -
         "trace": ["demo-llama-final-none", "demo-llama-final-exact"],
         "model": ["demo-llama:final"],
         "sample": [f"{LLAMA}/3"],
-        "text": ["[C]<0.0,1.0,2.0amen>"],
+        "text": ["demo-llama"] if key == "drift_coverage" else ["[C]<0.0,1.0,2.0amen>"],
     }
     asked = of[question.OF.kind] if question.OF.least else []
     if key in BEHIND_WORK:
