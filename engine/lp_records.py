@@ -15,7 +15,7 @@ from typing import Literal, get_args
 
 from engine.errors import ConstraintError, nearest, shown
 from engine.installed import modules_of
-from engine.records import BinFormat, Descriptors, NumberFormat
+from engine.records import BinFormat, CodeFormat, Descriptors, NumberFormat
 from engine.user_files import parsed_json
 
 log = logging.getLogger(__name__)
@@ -29,6 +29,8 @@ CONFORMER_CONTROL = "group-conformers"
 
 def usual_placeholder(form: NumberFormat) -> str:
     """What drift is counted against where the LP has no placeholder of its own."""
+    if isinstance(form, CodeFormat):
+        return "0"
     if not isinstance(form, BinFormat):
         return DEFAULT_PLACEHOLDER
     return form.comma.join([f"{(form.bins + 1) // 2:0{form.digits}d}"] * 3)
@@ -92,6 +94,7 @@ class LpRecord:
     guard: GuardSettings = GuardSettings()  # the usual one, where it is guarded
     is_candidate: bool = False  # for the advice which LP to use
     writes_bins: bool = True  # where numbers are those of bins
+    writes_codes: bool = False  # where there are codes in place of numbers
     several: bool = False  # conformers in one answer
     by_server: bool = False  # only a server holds to it
 
@@ -100,10 +103,17 @@ class LpRecord:
         return bool(self.unguarded)
 
     def writes(self, form: NumberFormat) -> bool:
+        if isinstance(form, CodeFormat):
+            return self.writes_codes
         return self.writes_bins or not isinstance(form, BinFormat)
 
     def check_form(self, form: NumberFormat) -> None:
         """``ConstraintError`` for numbers that it does not write."""
+        if isinstance(form, CodeFormat) and not self.writes_codes:
+            needs = "needs places while it writes, and codes have none before the text is whole"
+            why = needs if self.is_guarded else "is for numbers, and codes are single tokens"
+            able = " or ".join(other.name for other in LPS.values() if other.writes_codes and other.is_candidate)
+            raise ConstraintError(f"the LP {self.name} {why}", f"Use {able}")
         if not self.writes(form):
             problem = f"the LP {self.name} is for decimals, not for bins, which all have the same length"
             raise ConstraintError(problem, f"Use another one, such as {DEFAULT_LP}, or leave --bins out")
@@ -129,7 +139,8 @@ _GROUPS: tuple[tuple[str, str, str, PositionRule], ...] = (
     ("v4.3", "only digits and marks, no comma first (v5.0 is the same)", SHORT_PLACEHOLDER, _V43),
 )  # fmt: skip
 _RECORDS = (
-    LpRecord(NO_LP, "no constraint", "engine.lp.unconstrained", "model", is_candidate=True, several=True),
+    LpRecord(NO_LP, "no constraint", "engine.lp.unconstrained", "model", is_candidate=True, several=True,
+             writes_codes=True),
     *(
         LpRecord(f"group-{version}", f"the group's {version}, by position; {summary}", "engine.lp.position", "lp",
                  placeholder, rule, "with-hydrogens", offers_cleanup=not rule.numbers_only,
@@ -141,7 +152,7 @@ _RECORDS = (
     LpRecord("truncating", "by position; the model may end a block early", "engine.lp.truncating", "model",
              DEFAULT_PLACEHOLDER, is_candidate=True, writes_bins=False),
     LpRecord(DEFAULT_LP, "an automaton of the numbers themselves: no drift, no junk, no cut", "engine.lp.exact",
-             "model", is_candidate=True, several=True),
+             "model", is_candidate=True, several=True, writes_codes=True),
     LpRecord("guarded", "exact, and a block that makes the molecule wrong is redrawn", "engine.lp.exact", "model",
              unguarded=DEFAULT_LP, is_candidate=True),
     LpRecord("shaped", "exact, and only tokens that leave the atom a right place", "engine.lp.shaped", "model",
@@ -151,7 +162,7 @@ _RECORDS = (
              "engine.lp.grammar", "model", by_server=True),
     *(
         LpRecord(name, f"the group's control of several conformers: {summary}", "engine.lp.group_conformers", "model",
-                 several=True)
+                 several=True, writes_codes=True)
         for name, summary in (
             (CONFORMER_CONTROL, "so many, then the end; free inside"),
             (f"{CONFORMER_CONTROL}-open", "so many, the end is not forced; free inside"),

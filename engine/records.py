@@ -20,6 +20,7 @@ Kind = Literal[
     "exact", "letters", "punctuation", "extra_digit", "fourth_number", "missing_comma", "trailing_mark", "missing_z",
     "integer", "cut", "unverified",
     "missing_digit", "outside_bins", "tail_bin", "missing_semicolon", "two_atoms",  # of bins alone
+    "missing_code", "doubled_code", "outside_codes", "misplaced_code",  # of codes alone
 ]  # fmt: skip
 Descriptors = Literal["plain", "with-hydrogens"]
 """How enriched text writes a bare heteroatom that has hydrogens: ``[O]``, ``[N]``, or ``[OH]``, ``[NH2]``."""
@@ -149,6 +150,10 @@ class BinFormat(NumberFormat):
         return cls(edges=(low_ang, *inner, high_ang), mode="uniform")
 
     @property
+    def name(self) -> str:
+        return "bins"
+
+    @property
     def bins(self) -> int:
         return len(self.edges) - 1
 
@@ -241,6 +246,63 @@ class BinFormat(NumberFormat):
         return f"{self.bins:,} {kind} of {width} Å from {self.low_ang:g} to {self.high_ang:g} Å, written {example}"
 
 
+@dataclass(frozen=True, slots=True)
+class CodeFormat(NumberFormat):
+    """A code behind every token of the SMILES in place of numbers: ``[C]<123>(<45>[O]<678>)<90>``.
+
+    Only a decoder knows where the atoms are, and only of a whole text: a code by itself has no place.
+    """
+
+    levels: tuple[int, ...] = ()  # of each dimension of the codebook (FSQ): 12 times 2 are 4,096 codes
+    decoder: str = ""  # its name (`engine.chem.codes`); empty where there is none
+    weights: str = ""  # its file; empty where it has its own
+
+    def __post_init__(self) -> None:
+        if not self.levels or min(self.levels) < 2 or not self.codes <= MOST_BINS:
+            raise ValueError(f"the levels of codes are numbers of 2 or more, and make at most {MOST_BINS:,} codes")
+
+    @property
+    def name(self) -> str:
+        return "codes"
+
+    @property
+    def codes(self) -> int:
+        return math.prod(self.levels)
+
+    @property
+    def comma(self) -> str:
+        return ""
+
+    @property
+    def most_ang(self) -> float:
+        return math.inf
+
+    @property
+    def floor_ang(self) -> float:
+        """Not known: a decoder does not say how far it is off."""
+        return 0.0
+
+    def value_ang(self, number: str) -> float | None:
+        return None
+
+    def index_of(self, number: str) -> int | None:
+        """The code that this text is; None where it is none."""
+        is_written = number.isascii() and number.isdecimal() and str(int(number)) == number
+        return int(number) if is_written and int(number) < self.codes else None
+
+    def is_full(self, number: str) -> bool:
+        return True
+
+    @property
+    def words(self) -> str:
+        decoder = f"decoder {self.decoder}" if self.decoder else "without a decoder"
+        return f"{self.codes:,} codes, one behind each token of the SMILES, written [C]<1>, {decoder}"
+
+
+Alphabet = BinFormat | CodeFormat
+"""What a file of bins can hold, and a text alone does not say."""
+
+
 def _equal_edges(start_ang: float, end_ang: float, size_ang: float) -> tuple[float, ...]:
     """``numpy.arange(start, end, size)`` to the last bit, and the end."""
     if not 0 < size_ang <= end_ang - start_ang < math.inf or (end_ang - start_ang) / size_ang > MOST_BINS:
@@ -255,6 +317,8 @@ def read_number_format(stored: Mapping[str, Any]) -> NumberFormat:
     """The format from its fields, as a run's sheet has them; TypeError or ValueError where they are none."""
     if "bin_ang" in stored:  # as sheets formerly had them
         return BinFormat.in_brackets(stored["bin_ang"], stored["range_ang"])
+    if "levels" in stored:
+        return CodeFormat(**{**stored, "levels": tuple(map(int, stored["levels"]))})
     if "edges" in stored:
         return BinFormat(**{**stored, "edges": tuple(map(float, stored["edges"]))})
     return NumberFormat(**stored)

@@ -1,7 +1,8 @@
 """Files of bins: the group's own JSON, which says where the bins of a model's texts begin and end.
 
 ``{"mode": "uniform", "L": -10.5748, "H": 10.5102, "n_bins": 256, "edges": [...]}``, with one edge more than bins.
-Equal bins need no edges: ``uniform`` has them between L and H, ``cartesian_binned`` also by their ``size``.
+Equal bins need no edges: ``uniform`` has them between L and H, ``cartesian_binned`` also by their ``size``. A file of
+codes has the mode ``fsq`` (`engine.chem.codes`).
 """
 
 from __future__ import annotations
@@ -11,24 +12,31 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from engine.chem.codes import codes_from
 from engine.errors import FileError, shown
 from engine.paths import user_path
-from engine.records import BIN_MODES, MOST_BINS, BinFormat, BinMode
+from engine.records import BIN_MODES, MOST_BINS, Alphabet, BinFormat, BinMode
 from engine.user_files import parsed_json, read_text
 
 OFF_ANG = 1e-3
 """By so much L and H may be off the outer edges: files round them."""
-FIX = f"A file of bins is JSON with mode ({', '.join(BIN_MODES)}), L, H, n_bins and edges (docs/formats.md)"
+_OF_CODES = "one of codes has mode fsq and levels"
+FIX = (
+    f"A file of bins is JSON with mode ({', '.join(BIN_MODES)}), L, H, n_bins and edges; {_OF_CODES} (docs/formats.md)"
+)
 
 
-def read_bin_file(path: Path) -> BinFormat:
-    """The bins of a file; a FileError says which key of it is wrong."""
-    return read_bins(read_text(str(path)), path.name)
+def read_bin_file(path: Path) -> Alphabet:
+    """The bins of a file, or its codes; a FileError says which key of it is wrong."""
+    return read_bins(read_text(str(path)), path.name, path.parent)
 
 
-def read_bins(content: str | bytes, name: str) -> BinFormat:
+def read_bins(content: str | bytes, name: str, folder: Path = Path()) -> Alphabet:
+    """``folder``: where weights that it names are looked for."""
     try:
-        return bins_from(parsed_json(content))
+        document = parsed_json(content)
+        is_codes = isinstance(document, Mapping) and document.get("mode") == "fsq"
+        return codes_from(document, folder) if is_codes else bins_from(document)
     except ValueError as error:
         raise FileError(f"{shown(name)} is no file of bins: {error}", FIX) from error
 
@@ -38,10 +46,8 @@ def bins_from(document: Any) -> BinFormat:
     if not isinstance(document, Mapping):
         raise ValueError("it is no JSON object")
     mode = document.get("mode")
-    if mode == "fsq":
-        raise ValueError("its mode is fsq: codes are no bins, and are not read")
     if mode not in BIN_MODES:
-        raise ValueError(f"its mode is {shown(str(mode))}, not one of {', '.join(BIN_MODES)}")
+        raise ValueError(f"its mode is {shown(str(mode))}, not one of {', '.join((*BIN_MODES, 'fsq'))}")
     edges = document.get("edges")
     if edges is None:
         return _without_edges(document, mode)
@@ -82,7 +88,7 @@ def _is_number(value: Any) -> TypeGuard[float]:
     return is_number and abs(value) <= sys.float_info.max  # not NaN, and no whole number that is too large for a float
 
 
-def given_bins(first: str, second: str = "") -> BinFormat:
+def given_bins(first: str, second: str = "") -> Alphabet:
     """Those of ``--bins FILE``, or ``--bins WIDTH RANGE`` of the older form."""
     if not second:
         return read_bin_file(user_path(first, "the bins"))

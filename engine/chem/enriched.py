@@ -25,12 +25,13 @@ from typing import NamedTuple
 
 from rdkit import Chem
 
+from engine.chem.codes import NO_PLACES, WITHOUT_DECODER, places_text
 from engine.chem.frame import AS_WRITTEN, add_conformer
 from engine.chem.other_forms import BARE_ATOM, NO_ATOM, OTHER_WORDS, bin_digits, other_form
 from engine.chem.rdkit_log import captured_log
 from engine.chem.smiles import bare_form, canonical_order, enriched_descriptors, read_text_order, split_smiles
 from engine.errors import ConformerError, EnrichedError, MoleculeSizeError, SmilesError, UnsupportedMoleculeError, shown
-from engine.records import FIXED4, WIDEST, BinFormat, Descriptors, Molecule, NumberFormat, ReaderName
+from engine.records import FIXED4, WIDEST, BinFormat, CodeFormat, Descriptors, Molecule, NumberFormat, ReaderName
 
 OPEN_TAG, CLOSE_TAG = "[CONFORMER]", "[/CONFORMER]"
 NEXT_CONFORMER = CLOSE_TAG + OPEN_TAG
@@ -80,6 +81,8 @@ def format_number(value: float, form: NumberFormat = FIXED4) -> str:
         raise ConformerError(f"a coordinate is {value:g}, and the number format ends at {form.most_ang:g}", fix)
     if isinstance(form, BinFormat):
         return form.number_of(value)
+    if isinstance(form, CodeFormat):
+        raise ConformerError("codes are written by an encoder, which is no part of this", "Give decimals, or bins")
     cut = Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-form.most_decimals), rounding=ROUND_DOWN)
     text = f"{abs(cut) if cut == 0 else cut:f}"
     whole, decimals = text.split(".")
@@ -119,10 +122,19 @@ def enriched_text(smiles: str, descriptors: tuple[str, ...], numbers: Numbers, f
 
 
 def fill_blocks(smiles: str, descriptors: tuple[str, ...], contents: Sequence[str], form: NumberFormat = FIXED4) -> str:
-    """The SMILES with each atom replaced by its descriptor and ``<content>``, or ``content;`` of bare bins."""
+    """The SMILES with each atom replaced by its descriptor and ``<content>``, or ``content;`` of bare bins. Of codes
+    each token of it has one, and the contents are as many."""
     blocks = [f"{form.opening}{content}{form.closing}" for content in contents]
+    if isinstance(form, CodeFormat):
+        return "".join(map("".join, zip(tokens_of(smiles, descriptors), blocks, strict=True)))
     atoms = iter(zip(descriptors, blocks, strict=True))
     return "".join("".join(next(atoms)) if piece.is_atom else piece.text for piece in split_smiles(smiles))
+
+
+def tokens_of(smiles: str, descriptors: Sequence[str] | None = None) -> list[str]:
+    """What the codes of an answer stand behind: descriptors, bonds, branches and ring digits."""
+    atoms = iter(enriched_descriptors(smiles) if descriptors is None else descriptors)
+    return [next(atoms) if piece.is_atom else piece.text for piece in split_smiles(smiles)]
 
 
 def prompt_of(smiles: str) -> str:
@@ -132,7 +144,8 @@ def prompt_of(smiles: str) -> str:
 
 def skeleton_of(molecule: Molecule, content: str = "", form: NumberFormat = FIXED4) -> str:
     """The molecule's enriched text with the same content in every block: what templates are made of."""
-    return fill_blocks(molecule.smiles, molecule.descriptors, [content] * molecule.atoms, form)
+    blocks = len(split_smiles(molecule.smiles)) if isinstance(form, CodeFormat) else molecule.atoms
+    return fill_blocks(molecule.smiles, molecule.descriptors, [content] * blocks, form)
 
 
 def described(molecule: Molecule, descriptors: Descriptors) -> Molecule:
@@ -163,7 +176,12 @@ def changed_carbon(molecule: Molecule) -> bool:
 
 
 def segments_of(smiles: str, descriptors: Sequence[str] | None = None, form: NumberFormat = FIXED4) -> Iterator[str]:
-    """What is before the first number, between the blocks and after the last number, with the answer's tags."""
+    """What is before the first number, between the blocks and after the last number, with the answer's tags. Of codes,
+    which have their brackets themselves, what each stands behind."""
+    if isinstance(form, CodeFormat):
+        first, *rest = tokens_of(smiles, descriptors)
+        yield from (OPEN_TAG + first, *rest, CLOSE_TAG)
+        return
     text, given = OPEN_TAG, iter(enriched_descriptors(smiles) if descriptors is None else descriptors)
     for piece in split_smiles(smiles):
         if piece.is_atom:
@@ -185,6 +203,8 @@ def decode(text: str) -> Decoded:
         raise EnrichedError("there is nothing in it")
     if bin_digits(text):
         raise EnrichedError(OTHER_WORDS["binned"])
+    if body == WITHOUT_DECODER:
+        raise EnrichedError(NO_PLACES)
     smiles, starts = "", list[int]()  # of the atoms in it
     numbers: list[Triple] = []
     while position < end:
@@ -267,6 +287,8 @@ def as_decimals(text: str, form: NumberFormat, reader: ReaderName = "strict", *,
     brackets both want three numbers. ``keep``: what is refused becomes ``<128130>``, which no reader of decimals takes,
     and is no error.
     """
+    if isinstance(form, CodeFormat):
+        return places_text(text, form, keep=keep)
     if not isinstance(form, BinFormat):
         return text
     atoms = count()

@@ -21,6 +21,8 @@ OTHER_WORDS: dict[OtherForm, str] = {
 NO_ATOM = r"\[SMILES\](?:[^\[]|\[(?!/?SMILES\]))*+\[/SMILES\]|\[SERIALIZATION\].*?\[/SERIALIZATION\]|\[/?[A-Z]{4,}\]"
 """What is in brackets and no atom of bare bins: a whole prompt, the group's note of the form, and tags."""
 BARE_ATOM = r"\[[^\[\]<>]+\]"
+SPECIAL = r"<(?:\|[^<>|]*\||/?s|bos|eos|pad|unk)>"
+"""A token that begins or ends a text, and is no block."""
 _ONE_TEXT = "Give the runner's report; `judge --text` takes one of its texts"
 INSTEAD = {"summary": "Import the report files of its runs", "failures": _ONE_TEXT, "completions": _ONE_TEXT}
 """What to give in place of such a file."""
@@ -31,6 +33,7 @@ _BARE = re.compile(
 _BINS = re.compile(r"<(\d{3,12}),(\d{3,12}),(\d{3,12})>", re.ASCII)
 _DIGITS = re.compile(r"\[[^\[\]<>]{1,30}\]\d{9,}", re.ASCII)
 _CODES = re.compile(r"(?<=[])(=#/\\.:\d+@-])<(\d{1,4})>", re.ASCII)
+_CODE_OF_LINK = re.compile(r"[)(=#]<\d{1,4}>", re.ASCII)
 _ANGLES = re.compile(r"<[^<>|]*>")
 _FAILURES = re.compile(
     r"^[ \t]*(?:Failed [A-Za-z ]*Generations[A-Za-z ]* - Step \d+|--- Failure #\d+ ---[ \t\r]*$"
@@ -62,10 +65,12 @@ def other_form(text: str) -> OtherForm | None:
 
 def _has_codes(answer: str) -> bool:
     """Two codes or more, and hardly anything else in angle brackets. Of 4,096 few have one digit; a coordinate of two
-    digits is seldom, so that blocks of which a cut left one number are none."""
+    digits is seldom, so that blocks of which a cut left one number are none. Nor does any other form have one behind a
+    branch or a bond."""
     codes = _CODES.findall(answer)
     is_most = len(codes) > 1 and 2 * len(codes) > len(_ANGLES.findall(answer))
-    return is_most and "]<" in answer and 2 * sum(len(code) > 1 for code in codes) > len(codes)
+    are_long = 2 * sum(len(code) > 1 for code in codes) > len(codes)
+    return is_most and "]<" in answer and (are_long or _CODE_OF_LINK.search(answer) is not None)
 
 
 def bin_digits(text: str) -> int:

@@ -13,9 +13,11 @@ from typing import Any
 
 from rdkit import Chem
 
+from engine.chem.codes import WITHOUT_DECODER
 from engine.chem.enriched import NEXT_CONFORMER, decode
 from engine.chem.geometry import GeometryChecks, SettingsName
 from engine.chem.heavy import heavy_of
+from engine.chem.other_forms import other_form
 from engine.chem.smiles import read_text_order
 from engine.chem.stereo import StereoVerdict, judge_stereo
 from engine.chem.strain import StrainMethod, strain_of
@@ -25,12 +27,15 @@ from engine.records import FailedCheck, MoleculeVerdict
 
 LOADED, GRAPH, STEREO = "loaded", "graph", "stereo"
 """Checks besides those of `engine.chem.geometry`: a conformer could be read; it is of the molecule; hands and sides."""
+CODES = "codes"
+"""A conformer is of codes, and no decoder is there to say where its atoms are."""
 TIME, CRASH = "time_limit", "crash"
 """Checks of answers that could not be judged to the end."""
 NOT_JUDGED = {
     LOADED: "not read by the strict reader",
     TIME: "not judged in time",
     CRASH: "not judged, a library crashed",
+    CODES: f"not judged: {WITHOUT_DECODER}",
 }
 """Failures that leave everything else of a molecule open."""
 
@@ -87,6 +92,8 @@ def _judge_conformer(text: str, expected: Chem.Mol | None, settings: JudgeSettin
     try:
         decoded = decode(text)
     except DriftscopeError as error:
+        if text == WITHOUT_DECODER or other_form(text) == "codes":
+            return MoleculeVerdict(0, 0, None, None, (FailedCheck(CODES, (), NOT_JUDGED[CODES]),))
         block = error.block if isinstance(error, EnrichedError) else None
         return MoleculeVerdict(0, 0, None, None, (FailedCheck(LOADED, () if block is None else (block,), error.what),))
     return judge_mol(decoded.mol, decoded.smiles, expected, settings)

@@ -21,7 +21,7 @@ from engine.errors import DriftscopeError, one_line, shown
 from engine.figures.text_tables import cell, table_lines
 from engine.figures.words import counted
 from engine.file_forms import Becomes, file_form, saying_what_is_taken, words_of
-from engine.records import BinFormat, Molecule, ReaderName
+from engine.records import Alphabet, Molecule, ReaderName
 from engine.sandbox import read_aside
 from engine.store.columns import Kind, rows_of
 from engine.store.entries import Entry, rmsd_references, without_samples
@@ -329,6 +329,9 @@ def import_files(
     strain: bool = cli.option(False, "of conformers, also the energy above the relaxed one (MMFF94)"),
     no_verdict: bool = cli.option(False, "do not judge conformers as they are read (`judge RUN` does it later)"),
     bins: Bins = BINS,
+    conformers: str | None = cli.option(
+        None, "what texts became, beside one report: of each SMILES in the texts' order", metavar="FILE"
+    ),
 ) -> int:
     """reports of a runner, and conformers of any program, into the store, each file or folder as a run
 
@@ -343,7 +346,10 @@ def import_files(
     if strain and no_verdict:
         raise DriftscopeError("--strain is part of the verdict", "Leave --no-verdict out")
     numbers, store = form_of(bins), io.opened()
-    of_texts = {"tokenizer": tokenizer, "bins": numbers if isinstance(numbers, BinFormat) else None}
+    of_texts: dict[str, Any] = {"tokenizer": tokenizer, "bins": numbers if isinstance(numbers, Alphabet) else None}
+    of_texts["conformers"] = None if conformers is None else Path(conformers).expanduser()
+    if conformers is not None and len(files) != 1:
+        raise DriftscopeError("--conformers are those of one report", "Give one FILE")
     settings = WITH_STRAIN if strain else PLAIN
     of_conformers = {"settings": None if no_verdict else settings}
 

@@ -29,7 +29,7 @@ from engine.lp_records import (
 )
 from engine.models.registry import ModelEntry
 from engine.paths import STATIC, user_path
-from engine.records import BinFormat, Molecule, NumberFormat, ReaderName
+from engine.records import Alphabet, Molecule, NumberFormat, ReaderName
 from engine.store.schema import RUN
 from engine.user_files import writing
 
@@ -129,7 +129,7 @@ class Plan:
 
         least, _, most = (self.decimals or f"{numbers.least_decimals}-{numbers.most_decimals}").partition("-")
         form = form_of(self.bins, least, most or least, self.integer_digits or numbers.most_integer_digits)
-        if isinstance(numbers, BinFormat) and (self.bins, self.decimals, self.integer_digits) == (None, None, None):
+        if isinstance(numbers, Alphabet) and (self.bins, self.decimals, self.integer_digits) == (None, None, None):
             form = numbers
         sampling = replace(preset(self.sampling), **cli.given(Sampling, self))
         usual = lp_record(split_cleanup(full_name(lp))[0]).guard

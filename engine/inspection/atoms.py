@@ -20,9 +20,9 @@ from engine.inspection.runs import number_format
 from engine.inspection.sample import BlockEstimate, Inspected
 from engine.inspection.struck import struck_of
 from engine.inspection.tries import checks_by_block, redrawn_words
-from engine.records import NumberFormat
+from engine.records import CodeFormat, NumberFormat
 from engine.text.align import AlignedToken, Alignment
-from engine.text.blocks import CUT_KINDS, READ_FORMAT, missing_axes
+from engine.text.blocks import CUT_KINDS, READ_FORMAT, SOUND, missing_axes
 
 Row = Mapping[str, Any]
 Damage = Literal["", "junk", "cut", "wrong", "redrawn", "missing", "outside", "unlikely"]
@@ -49,6 +49,13 @@ OF_BINS: Mapping[str, str] = {
     "missing_semicolon": "its semicolon is missing",
     "two_atoms": "two atoms share its numbers",
 }
+OF_CODES: Mapping[str, str] = {
+    "missing_code": "it has no code",
+    "doubled_code": "it has more than one code",
+    "outside_codes": "its code is none of the codebook",
+    "misplaced_code": "a code stands behind no token of the SMILES",
+}
+LINK = "bond, branch or ring digit"
 TAKEN_BY_GROUP = frozenset({"tail_bin", "missing_semicolon"})
 """Of these what the group's reader takes all the same."""
 
@@ -200,20 +207,24 @@ def atom_rows(
     blocks = _of_conformer(blocks, only)
     several = max(map(_conformer, blocks), default=1) > 1 and not only
     is_position = alignment is not None and alignment.mode == "position"
+    is_codes = isinstance(form, CodeFormat)
 
     def row_of(block: Row, columns: tuple[int, ...], tokens: Sequence[AlignedToken]) -> AtomRow:
-        atom = block["atom"] if block["atom"] is not None and block["atom"] >= 0 else None
+        atom = _atom_of(block)
         notes = (wrong.get((_conformer(block), -1 if atom is None else atom), ""), redrawn.get(block["block"], ""))
         name, estimate = _name(atom, elements, _conformer(block) * several), estimates.get(block["block"])
+        name = LINK if atom is None and is_codes else name
         return _row(atom, name, columns, tokens, block, steps, estimate, *notes, form, is_position=is_position)
 
+    if is_codes:
+        blocks = list(filter(_is_told, blocks))
     if alignment is None:
         return [row_of(block, (), ()) for block in blocks]
     of_key = {_key(_conformer(block), block["atom"], block["block"]): block for block in reversed(blocks)}
     rows, indexes = list[AtomRow](), dict[Key, int]()
-    for key, columns in _runs(alignment, len(elements), only):
+    for key, columns in _runs(alignment, 0 if is_codes else len(elements), only):
         tokens = [alignment.rows[column] for column in columns]
-        if key is None:
+        if key is None or (is_codes and key not in of_key):
             rows += _between(columns, tokens, steps)
         elif key in indexes:  # an atom's block is interrupted: one row all the same
             earlier = rows[indexes[key]]
@@ -223,6 +234,15 @@ def atom_rows(
             block = of_key.get(key)
             rows.append(_missing(key, columns, elements, several) if block is None else row_of(block, columns, tokens))
     return rows
+
+
+def _atom_of(block: Row) -> int | None:
+    return int(block["atom"]) if block["atom"] is not None and block["atom"] >= 0 else None
+
+
+def _is_told(block: Row) -> bool:
+    """Of codes: a sound one of a bracket or a bond says nothing of an atom."""
+    return block["atom"] != -1 or not SOUND.issuperset(block["kinds"] or ())
 
 
 def _of_conformer(blocks: Sequence[Row], only: int) -> Sequence[Row]:
@@ -263,7 +283,8 @@ def worst_first(rows: Iterable[AtomRow]) -> list[AtomRow]:
 
 
 def _keys(alignment: Alignment, atoms: int) -> Iterable[Key | None]:
-    """Of each column: its atom, a block that the molecule does not have, or None between atoms."""
+    """Of each column: its atom, a block that the molecule does not have, or None between atoms. ``atoms`` is 0 where
+    blocks of the template are not those of atoms: then what is not written has no atom."""
     is_position = alignment.mode == "position"
     for token in alignment.rows:
         if not is_position and 0 <= token.text_block < len(alignment.blocks):
@@ -271,7 +292,7 @@ def _keys(alignment: Alignment, atoms: int) -> Iterable[Key | None]:
             yield _key(block.conformer, block.atom, token.text_block)
         else:  # nothing is written here, or the last block is still open
             conformer, atom = divmod(token.block, atoms or 1)
-            yield None if token.block < 0 else (conformer + 1, atom)
+            yield None if token.block < 0 or not atoms else (conformer + 1, atom)
 
 
 def _runs(alignment: Alignment, atoms: int, only: int) -> Iterator[tuple[Key | None, tuple[int, ...]]]:
@@ -336,8 +357,10 @@ def _damage_words(
 
 
 def _words_of_bins(name: str, block: Row, damage: Damage) -> str:
-    """A sentence about what only bins have, and whether the group's reader takes it; empty where there is nothing."""
+    """A sentence about what only bins or codes have, and whether the group's reader takes it; else empty."""
     kinds = [kind for kind in block["kinds"] or () if kind in OF_BINS]
+    if of_codes := [OF_CODES[kind] for kind in block["kinds"] or () if kind in OF_CODES]:
+        return f"{name}: {listed(of_codes)}; no decoder takes the text."
     if not kinds:
         return ""
     is_taken = damage == "missing" and TAKEN_BY_GROUP.issuperset(block["kinds"])
@@ -358,7 +381,7 @@ def _off_ang(
 
 def _damage_of(block: Row) -> Damage:
     first = next(iter(faults(block)), None)
-    return first or ("missing" if {"missing_z", *OF_BINS}.intersection(block["kinds"] or ()) else "")
+    return first or ("missing" if {"missing_z", *OF_BINS, *OF_CODES}.intersection(block["kinds"] or ()) else "")
 
 
 def _misread_ang(block: Row, form: NumberFormat) -> float | None:

@@ -27,8 +27,12 @@ OTHER_DAMAGE = {
     "tail_bin": ("is outside the range of its bins", "are outside the range of their bins"),
     "missing_semicolon": ("lacks its semicolon", "lack their semicolons"),
     "two_atoms": ("stands for two atoms", "stand for two atoms"),
+    "missing_code": ("has no code", "have no code"),
+    "doubled_code": ("has more than one code", "have more than one code"),
+    "outside_codes": ("has a code of no codebook", "have codes of no codebook"),
+    "misplaced_code": ("stands behind no token of the SMILES", "stand behind no token of the SMILES"),
 }
-"""Of blocks without a fault, one and several, by their kind; from the third on of bins alone."""
+"""Of blocks without a fault, one and several, by their kind; from the third on of bins or codes alone."""
 _ALIKE = re.compile(r"(?<![\d.])(([\d.]+) Å ([^,]*)), at (least|most) \2 is")
 """Older runs have two decimals: 1.00 Å long, at least 1.00 is allowed."""
 _JUST = {"least": "just below the least that is", "most": "just above the most that is"}

@@ -22,7 +22,7 @@ from engine.chem.smiles import parse_smiles
 from engine.chem.verdict import CRASH, LOADED, PLAIN, TIME, WITH_STRAIN, JudgeSettings, strain_per_atom
 from engine.errors import DriftscopeError, StoreError
 from engine.inspection.conformers import difference_columns
-from engine.records import BinFormat, FailedCheck, MoleculeVerdict, NumberFormat
+from engine.records import Alphabet, FailedCheck, MoleculeVerdict, NumberFormat
 from engine.store.entries import Entry, without_samples
 from engine.store.generations import conformer_texts
 from engine.store.sample_rows import MOST_MEASURED, run_columns, verdict_row, verdict_sums
@@ -176,7 +176,7 @@ def judge_text(
     if molecule is None:
         with suppress(DriftscopeError):
             molecule = parse_smiles(answer.prompted or extract_smiles(answer.conformers[0], form))
-    other = None if isinstance(form, BinFormat) else other_form(answer.conformers[0])
+    other = None if isinstance(form, Alphabet) else other_form(answer.conformers[0])
     if molecule is None:
         about: Row = {"smiles": None, "heavy_atoms": None}
         rules: Row = {

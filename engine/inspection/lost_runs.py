@@ -17,7 +17,8 @@ from engine.errors import DriftscopeError, RunError
 from engine.inspection.lost_token import WHICH_NUMBERS, WHOLE, LostBlock, lost_of_sample, may_be_lost
 from engine.inspection.runs import facts_of, run_tokenizer
 from engine.inspection.sample import molecule_of_answer
-from engine.store.entries import Entry, is_binned, without_samples
+from engine.records import CodeFormat
+from engine.store.entries import Entry, alphabet_of, without_samples
 from engine.store.memo import computed_once
 from engine.store.schema import LOST, SAMPLES
 from engine.store.staging import rewrite_run
@@ -87,7 +88,11 @@ def why_not_searched(store: Store, entry: Entry) -> DriftscopeError | None:
     if not text:
         return RunError(f"{entry.id} has no texts, so no token of it can have lost a molecule", "Import its report")
     form = other_form(text[0])
-    if not is_binned(entry) and form in ("binned", "bins", "codes"):
+    alphabet = alphabet_of(entry)
+    if isinstance(alphabet, CodeFormat):
+        why = "a code has no place before the text is whole, so that no token of it can be named"
+        return RunError(f"{entry.id} has texts of codes: {why}", "Search a run of decimals or bins")
+    if alphabet is None and form in ("binned", "bins", "codes"):
         return RunError(f"{entry.id}: {WHICH_NUMBERS}", OTHER_WORDS[form].capitalize())
     return None
 

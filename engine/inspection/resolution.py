@@ -20,7 +20,7 @@ from engine.errors import RunError
 from engine.figures.laws import Array
 from engine.inspection.judging import conformers_of
 from engine.inspection.kept_tables import KeptTable
-from engine.records import BinFormat, NumberFormat
+from engine.records import Alphabet, NumberFormat
 from engine.store.entries import Entry, number_format_of, without_samples
 from engine.store.store import Store
 
@@ -44,8 +44,9 @@ def resolution_of(entry: Entry) -> KeptTable:
 def decimals_of(entry: Entry) -> int:
     """That its texts have at most."""
     form = number_format_of(entry)
-    if isinstance(form, BinFormat) or (form is not None and form.most_decimals < 2):
-        raise RunError(f"{entry.id} writes bins or one decimal: none can be dropped", "Choose a run of more decimals")
+    if isinstance(form, Alphabet) or (form is not None and form.most_decimals < 2):
+        what = "bins, codes or one decimal"
+        raise RunError(f"{entry.id} writes {what}: none can be dropped", "Choose a run of more decimals")
     return 4 if form is None else form.most_decimals
 
 

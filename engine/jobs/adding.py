@@ -19,7 +19,7 @@ from engine.models.loading import LoadedModel, load_model, load_outline
 from engine.models.registry import OWN_TOKENIZER, TAGS, ModelEntry, bins_of
 from engine.models.registry_file import add_entry, entry_to_add
 from engine.paths import user_path
-from engine.records import SHORTEST4, BinFormat, Descriptors, NumberFormat
+from engine.records import SHORTEST4, Alphabet, Descriptors, NumberFormat
 from engine.text.text_form import TextForm, text_form_of
 from engine.text.tokenizer_build import RECIPES
 
@@ -89,7 +89,7 @@ def add_checkpoint(request: AddRequest, sample: Sequence[str] = (), *, dry_run: 
     alias, step = names_of(folder)
     bins = _path_from_here(request.bins)
     form = _form(request, bins, sample)
-    decimals = None if isinstance(form.numbers, BinFormat) else form.numbers
+    decimals = None if isinstance(form.numbers, Alphabet) else form.numbers
     table: dict[str, Any] = {
         "alias": request.alias or alias,
         "step": request.step or step,

@@ -5,6 +5,8 @@ added to Qwen's), three of LLaMA's, nine of Qwen's single digits. Written bare, 
 are one run, which a tokenizer may cut across its numbers: LLaMA's does where a number has four.
 
 Numbers of what is outside the range are not written: they say on which side an atom is, and not where.
+
+Codes are simpler: each is one token with its brackets, and the text between two of them is a text by itself.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import numpy as np
 from engine.errors import ConstraintError, TokenizerError
 from engine.lp.numbers import AXES
 from engine.lp.table import DEAD, ILLEGAL, NEXT, STAY, SYMBOLS, Automaton
-from engine.records import BinFormat
+from engine.records import BinFormat, CodeFormat
 from engine.text.tokenizers import TextTokenizer, number_ids
 
 BinState = tuple[int, int, int, int]
@@ -62,6 +64,22 @@ def bin_numbers(tokenizer: TextTokenizer, form: BinFormat, vocab_rows: int) -> B
     made = BinNumbers(_automaton(states, leads, vocab_rows), tuple(states), values, widths)
     _probe(made, tokenizer, form)
     return made
+
+
+def code_numbers(tokenizer: TextTokenizer, form: CodeFormat, vocab_rows: int) -> BinNumbers:
+    """One node, at which any code may come, which ends its block: there are no axes, digits or values.
+    ``ConstraintError`` where the tokenizer has no token for a code."""
+    ids = [tokenizer.id_of(form.write([str(code)])) for code in range(form.codes)]
+    classes = np.full(vocab_rows, DEAD, dtype=np.int16)
+    for code, id_ in enumerate(ids):
+        if id_ is None:
+            problem = f"the tokenizer {tokenizer.name} has no token for <{code}>, one of {form.codes:,} codes"
+            raise ConstraintError(problem, "Use the tokenizer that the model of these codes was trained with")
+        classes[id_] = 1
+    goto = np.full((1, 2 + SYMBOLS), ILLEGAL, dtype=np.int16)
+    move = np.full(goto.shape, STAY, dtype=np.int8)
+    goto[0, 1], move[0, 1] = 0, NEXT
+    return BinNumbers(Automaton(classes, goto, move, (f"one of {form.codes:,} codes",)), (), {}, {})
 
 
 def _tokens(tokenizer: TextTokenizer, form: BinFormat) -> dict[int, dict[int, int]]:

@@ -13,12 +13,12 @@ from itertools import pairwise
 
 from engine.chem.enriched import OPEN_TAG, changed_carbon, segments_of
 from engine.errors import ConstraintError, shown
-from engine.lp.bins import BinNumbers, bin_numbers
+from engine.lp.bins import BinNumbers, bin_numbers, code_numbers
 from engine.lp.canonical import check_canonical
 from engine.lp.constraint import LpParameters, end_of
 from engine.lp.numbers import BRANCH, Numbers, number_automaton
 from engine.lp.table import KEEP, NO_ID, Cells, Program
-from engine.records import BinFormat, Molecule, NumberFormat
+from engine.records import BinFormat, CodeFormat, Molecule, NumberFormat
 from engine.text.tokenizer_build import RECIPES
 from engine.text.tokenizers import TextTokenizer, number_ids
 
@@ -40,7 +40,9 @@ class ExactConstraint:
         self._end = end_of(tokenizer)
         self.conformers = conformers
         self.numbers: Numbers | BinNumbers
-        if isinstance(form, BinFormat):
+        if isinstance(form, CodeFormat):
+            self.numbers = code_numbers(tokenizer, form, vocab_rows)
+        elif isinstance(form, BinFormat):
             self.numbers = bin_numbers(tokenizer, form, vocab_rows)
         else:
             self.numbers = number_automaton(number_ids(tokenizer), form, vocab_rows)
@@ -57,17 +59,24 @@ class ExactConstraint:
                 f"the descriptors of {shown(molecule.smiles)} with hydrogens are those of another molecule",
                 "Use plain descriptors for this molecule",
             )
-        for number in range(self.conformers):
-            self._write_conformer(cells, molecule, number * molecule.atoms)
+        first = 0
+        for _ in range(self.conformers):
+            first = self._write_conformer(cells, molecule, first)
         cells.force([self._end])
         program = cells.program()
         if self.tokenizer.name not in RECIPES:  # of those the tests have shown it
             check_canonical(self.tokenizer, self.automaton, program, molecule.smiles)
         return program
 
-    def _write_conformer(self, cells: Cells, molecule: Molecule, first: int) -> None:
-        """``first``: the number of its first block."""
+    def _write_conformer(self, cells: Cells, molecule: Molecule, first: int) -> int:
+        """``first``: the number of its first block; returned is the next one's."""
         *opening, closing = segments_of(molecule.smiles, molecule.descriptors, self.form)
+        if isinstance(self.form, CodeFormat):
+            for block, text in enumerate(opening, first):
+                cells.force(self._segment(text)[0], block)
+                cells.choose(0, block)
+            cells.force(self._segment(closing)[0])
+            return first + len(opening)
         for block, (text, following) in enumerate(pairwise([*opening, closing]), first):
             plain, signed = self._segment(text)
             rest = plain if block == first else plain[1:]  # the closing token was the cell before
@@ -86,6 +95,7 @@ class ExactConstraint:
                 sign = number_ids(self.tokenizer).minus if self._are_apart else NO_ID
             cells.choose(entry, block, (self._segment(following)[0][0], sign))
         cells.force(self._segment(closing)[0][1:])
+        return first + len(opening)
 
     def _tokenised(self, text: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The segment before a plain number and before a minus sign: one token more, or another last one."""

@@ -31,7 +31,7 @@ from engine.models.server import PROBE, ServedModel, served_model, server_addres
 from engine.models.shipped import HEAD, LIVE_IDS, ROWS, VOCAB_ROWS, WEIGHTS, expand, unpack
 from engine.models.tags import tokenizer_of
 from engine.paths import cache_folder
-from engine.records import BinFormat
+from engine.records import Alphabet
 from engine.text.tokenizers import TextTokenizer, bin_tokens, load_tokenizer
 from engine.user_files import parsed_json, publish
 
@@ -188,7 +188,7 @@ def _stored_shapes(model: PreTrainedModel) -> tuple[dict[str, tuple[int, ...]], 
 
 def _bins_hint(entry: ModelEntry, tokenizer: TextTokenizer) -> tuple[str, ...]:
     """What its tokenizer's added tokens say of a model that is not registered as one of bins."""
-    numbers = "" if isinstance(entry.numbers, BinFormat) else bin_tokens(tokenizer)
+    numbers = "" if isinstance(entry.numbers, Alphabet) else bin_tokens(tokenizer)
     which = "as models of bins have, and no `bins` in its registry: its texts count as decimals"
     return (f"{entry.name} has {numbers}, {which}",) if numbers else ()
 
@@ -409,7 +409,7 @@ def _numbers_of(entry: ModelEntry) -> dict[str, Any]:
     if entry.problem:
         return dict.fromkeys(("numbers", "decimals", "integer_digits", "bins"))
     name = numbers.words.partition(", ")[0]
-    if isinstance(numbers, BinFormat):
+    if isinstance(numbers, Alphabet):
         return {"numbers": name, "decimals": None, "integer_digits": None, "bins": numbers.words}
     decimals = [numbers.least_decimals, numbers.most_decimals]
     return {"numbers": name, "decimals": decimals, "integer_digits": numbers.most_integer_digits, "bins": None}

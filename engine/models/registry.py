@@ -20,7 +20,7 @@ from typing import Any, Literal, get_args
 from engine.chem.bin_files import given_bins, read_bin_file
 from engine.errors import FileError, RegistryError, nearest, shown
 from engine.paths import DATA, read_toml, store_folder, user_path
-from engine.records import DESCRIPTORS, SHORTEST4, BinFormat, Descriptors, NumberFormat
+from engine.records import DESCRIPTORS, SHORTEST4, Alphabet, Descriptors, NumberFormat
 
 EMBEDDED = DATA / "models.toml"
 USER_VARIABLE = "DRIFTSCOPE_MODELS"
@@ -205,7 +205,7 @@ def bin_words(text: str) -> list[str]:
     return text.split() if _PAIR.fullmatch(text) else [text]
 
 
-def bins_of(text: str, folder: Path = Path()) -> BinFormat:
+def bins_of(text: str, folder: Path = Path()) -> Alphabet:
     """Those of a file, seen from the folder, or `WIDTH RANGE` of the older form."""
     words = bin_words(text)
     try:

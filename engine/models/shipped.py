@@ -34,7 +34,7 @@ Weights = dict[str, NDArray[Any]]
 WEIGHTS, ROWS, HEAD = "model.safetensors", "model.embed_tokens.weight", "lm_head.weight"
 """The file, the embedding and the output head, as ``transformers`` names them."""
 LIVE_IDS, TAIL_ROW = "live.ids", "tail.row"
-VOCAB_ROWS = {"qwen3": 151_936, "qwen3-bins": 151_936, "llama3": 128_330}
+VOCAB_ROWS = {"qwen3": 151_936, "qwen3-bins": 151_936, "qwen3-codes": 151_936, "llama3": 128_330}
 """Rows of the embedding by tokenizer: Qwen's models pad theirs."""
 SAMPLING: dict[str, Any] = {"do_sample": True, "temperature": 0.7, "top_p": 0.8, "top_k": 20}
 """What plain ``generate`` does with an embedded model unless it is set otherwise: the preset ``qwen3``."""

@@ -18,7 +18,7 @@ from engine.inspection.axes import AXES, axis_drifts
 from engine.inspection.molecules import GROUPS, By
 from engine.inspection.runs import RunFacts, facts_of
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
-from engine.records import BinFormat
+from engine.records import BinFormat, CodeFormat
 from engine.store.entries import Entry
 from engine.store.store import Store
 
@@ -147,9 +147,12 @@ def sign_of(drift: int | None) -> str:
 
 
 def _of_bins(runs: Sequence[RunFacts]) -> str:
-    """A sentence about those whose numbers all have the same digits; empty where there are none."""
-    names = ", ".join(run.name for run in runs if isinstance(run.form, BinFormat))
-    return f"{names}: numbers of bins, all of one width, so that nothing can drift." if names else ""
+    """A sentence about those whose numbers all have the same digits, or that have codes; else empty."""
+    kinds = {BinFormat: "numbers of bins, all of one width", CodeFormat: "codes, of one token each"}
+    named = [
+        (", ".join(run.name for run in runs if isinstance(run.form, kind)), words) for kind, words in kinds.items()
+    ]
+    return " ".join(f"{names}: {words}, so that nothing can drift." for names, words in named if names)
 
 
 def of_run(run: RunFacts) -> dict[By, str]:

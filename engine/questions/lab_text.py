@@ -23,7 +23,7 @@ from engine.errors import DriftscopeError
 from engine.figures.words import capitalised, counted, signed
 from engine.lp_records import DEFAULT_PLACEHOLDER, usual_placeholder
 from engine.questions.question import Column, Of, Option, Options, Tables, answer_text, rows_table
-from engine.records import FIXED4, BinFormat, Block, Molecule
+from engine.records import FIXED4, Alphabet, Block, Molecule
 from engine.store.store import Store
 from engine.text.blocks import READ_FORMAT, count_junk, find_blocks
 from engine.text.generated import ReadText, ReadToken, block_needs, read_text, read_tokens
@@ -112,7 +112,7 @@ def tables(store: Store, texts: Sequence[str], options: Options) -> Tables:
 
 
 def text_tables(
-    text: str, tokenizers: Sequence[TextTokenizer], placeholder: str, bins: BinFormat | None = None
+    text: str, tokenizers: Sequence[TextTokenizer], placeholder: str, bins: Alphabet | None = None
 ) -> Tables:
     if len(text) > MOST_CHARACTERS:
         raise DriftscopeError(f"the text has {len(text):,} characters, the limit is {MOST_CHARACTERS:,}", "Shorten it")

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from engine.errors import DriftscopeError, StoreError, nearest, one_line, shown
 from engine.lp_records import NO_LP, stored_lp
-from engine.records import BinFormat, NumberFormat, read_number_format
+from engine.records import Alphabet, NumberFormat, read_number_format
 from engine.store.columns import TEXT, VERSION, Kind
 from engine.store.files import Files
 from engine.store.schema import BLOCKS, CONFORMERS, KINDS, RUN, RUNS, SAMPLES
@@ -243,8 +243,10 @@ def number_format_of(entry: Entry) -> NumberFormat | None:
     return None
 
 
-def is_binned(entry: Entry) -> bool:
-    return isinstance(number_format_of(entry), BinFormat)
+def alphabet_of(entry: Entry) -> Alphabet | None:
+    """The bins or the codes that its texts are of; None where they are of decimals."""
+    form = number_format_of(entry)
+    return form if isinstance(form, Alphabet) else None
 
 
 def constrained_words(entry: Entry) -> str | None:

@@ -25,7 +25,7 @@ from engine.chem.smiles import enriched_descriptors, read_text_order
 from engine.chem.verdict import LOADED, PLAIN, JudgeSettings
 from engine.errors import DriftscopeError, FileError, shown
 from engine.file_forms import form_by_name
-from engine.records import BinFormat, FailedCheck, MoleculeVerdict, ReaderName
+from engine.records import BinFormat, CodeFormat, FailedCheck, MoleculeVerdict, ReaderName
 from engine.store.entries import Entry, number_format_of, sha256_of
 from engine.store.sample_rows import run_columns, verdict_row, verdict_sums
 from engine.store.schema import CONFORMERS, RUN, SAMPLES
@@ -186,12 +186,15 @@ def _prompt_columns(key: str) -> Mapping[str, Any]:
 def conformer_texts(
     store: Store, entry: Entry, sample_ids: Sequence[int] | None = None, reader: ReaderName = "strict"
 ) -> dict[int, str]:
-    """For samples with a missing or a binned text (all of them, or of these): one that states their conformers in
-    decimals, by sample. None of a molecule that has no enriched form; of bins what the reader does not take is kept."""
+    """For samples with a missing text, or one of bins or codes (all of them, or of these): one that states their
+    conformers in decimals, by sample. None of a molecule that has no enriched form; of bins what the reader does not
+    take is kept, and of codes all that has no decoder."""
     form = number_format_of(entry)
-    if isinstance(form, BinFormat) and SAMPLES.name in entry.parts:
+    has_places = CONFORMERS.name in entry.parts  # then no decoder is needed
+    read_by = form if isinstance(form, BinFormat) or (isinstance(form, CodeFormat) and not has_places) else None
+    if read_by is not None and SAMPLES.name in entry.parts:
         sql = "SELECT sample_id, text FROM samples WHERE run_id = $run AND text IS NOT NULL"
-    elif CONFORMERS.name in entry.parts:
+    elif has_places:
         sql = "SELECT sample_id, smiles, xyz FROM conformers WHERE run_id = $run"
     else:
         return {}
@@ -202,8 +205,8 @@ def conformer_texts(
     texts = {}
     for row in store.table(sql, parameters, of=[entry.id]).to_pylist():
         with suppress(DriftscopeError):
-            if "text" in row and isinstance(form, BinFormat):
-                texts[row["sample_id"]] = as_decimals(row["text"], form, reader, keep=True)
+            if read_by is not None:
+                texts[row["sample_id"]] = as_decimals(row["text"], read_by, reader, keep=True)
                 continue
             numbers = [f"{value:.{DECIMALS}f}" for value in row["xyz"]]
             triples = tuple(zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True))

@@ -20,7 +20,17 @@ import numpy as np
 from engine.chem.enriched import OPEN_TAG
 from engine.records import Block, NumberFormat, Role
 from engine.text.blocks import MOST_CONFORMERS, PROMPT, READ_FORMAT, BlockReading, CloseMass
-from engine.text.generated import Mode, ReadText, blocks_of, free_ranges, mode_of, read_generated, shared_ends
+from engine.text.generated import (
+    Mode,
+    ReadText,
+    atoms_of_units,
+    blocks_of,
+    free_ranges,
+    mode_of,
+    read_generated,
+    shared_ends,
+    template_units,
+)
 from engine.text.template import FREE, ROLES, Template
 from engine.text.tokenizers import TextTokenizer
 
@@ -97,7 +107,11 @@ def align(
     free = template.free_per_block.tolist()
     numbers = generated.conformer
     blocks = blocks_of(generated.blocks, generated.readings, atoms, free, tokenizer, form, numbers)
-    blocks = [replace(block, junk_tokens=count) for block, count in zip(blocks, junk_tokens, strict=True)]
+    of_units = [*atoms_of_units(template_units(template.text, form), form), -1]
+    blocks = [
+        replace(block, junk_tokens=count, atom=of_units[block.atom])
+        for block, count in zip(blocks, junk_tokens, strict=True)
+    ]
     return Alignment(mode, generated.text, tuple(rows), tuple(blocks), tuple(generated.readings))
 
 

@@ -11,10 +11,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from engine.chem.other_forms import BARE_ATOM, NO_ATOM
+from engine.chem.other_forms import BARE_ATOM, NO_ATOM, SPECIAL
 from engine.records import BinFormat, Kind
 
-SPECIAL = r"<(?:\|[^<>|]*\||/?s|bos|eos|pad|unk)>"
 _PIECE = re.compile(rf"(?P<none>{NO_ATOM}|{SPECIAL})|{BARE_ATOM}", re.DOTALL)
 _DIGITS = re.compile(r"[0-9]*")
 _TO_LINK = re.compile(r"[^=#$:~/\\.()%-]*")  # as far as a block without ``;`` may go

@@ -15,9 +15,20 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple, get_args
 
+from engine.chem.codes import find_codes, read_code
+from engine.chem.other_forms import SPECIAL
 from engine.lp_records import lp_of_text
-from engine.records import MOST_DECIMALS, MOST_INTEGER_DIGITS, SHORTEST4, WIDEST, BinFormat, Kind, NumberFormat
-from engine.text.bin_blocks import SPECIAL, find_bare, read_bare
+from engine.records import (
+    MOST_DECIMALS,
+    MOST_INTEGER_DIGITS,
+    SHORTEST4,
+    WIDEST,
+    BinFormat,
+    CodeFormat,
+    Kind,
+    NumberFormat,
+)
+from engine.text.bin_blocks import find_bare, read_bare
 
 READ_FORMAT = SHORTEST4
 """What counts as a number when nothing is known of the model: up to four decimals and three integer digits."""
@@ -61,11 +72,26 @@ class FoundBlock:
     closed: bool
     descriptor: str = ""  # the "[C]" that it follows; empty when it follows none
     is_last: bool = False  # of bare bins: not closed, and the text ends in it
-    is_shared: bool = False  # of bare bins: it stands for two atoms
+    is_shared: bool = False  # of bare bins: it stands for two atoms; of codes: it stands behind no token of the SMILES
+    is_code: bool = False
 
     @property
     def content_start(self) -> int:
         return self.end - self.closed - len(self.content)
+
+    @property
+    def is_of_atom(self) -> bool:
+        """Of codes, those of brackets and bonds are not."""
+        return not self.is_code or self.descriptor.startswith("[")
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The first and the last character that are just outside of what it states: of ``<1,2,3>`` the angle brackets,
+        of a code, which is one token with its own, what is around these. One without an end is widened by one, so that
+        its last token still is inside."""
+        if self.is_code:
+            return self.start - 1, self.end + 1
+        return self.content_start - 1, self.end + (not self.closed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +135,8 @@ def find_blocks(text: str, form: NumberFormat = READ_FORMAT) -> list[FoundBlock]
     """All coordinate blocks of a text, closed or not, however damaged. Bonds, special tokens and prompts are none."""
     if isinstance(form, BinFormat) and form.is_bare:
         return [FoundBlock(*found) for found in find_bare(text, form)]
+    if isinstance(form, CodeFormat):
+        return [FoundBlock(*found, is_code=True) for found in find_codes(text)]
     blocks = []
     prompt = _next_prompt(text, 0)
     close = behind = 0  # the first '>' at or after where we are; where the last block, bond or special token ended
@@ -169,6 +197,9 @@ def read_block(
     if isinstance(form, BinFormat) and form.is_bare:
         read = read_bare(content, form, closed=closed, is_last=is_last, is_shared=is_shared)
         return BlockReading(content, tuple(sorted(read.kinds, key=KINDS.index)), *read[1:])
+    if isinstance(form, CodeFormat):
+        code = read_code(content, form, closed=closed, is_last=is_last, is_misplaced=is_shared)
+        return BlockReading(content, tuple(sorted(code.kinds, key=KINDS.index)), *code[1:])
     start, end = _junk_span(content, form)
     forced_close = lp_of_text(lp).closed_by != "model"
     clean, without_junk = _patterns(form)[0], content[:start] + content[end:]

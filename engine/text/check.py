@@ -41,7 +41,7 @@ from engine.chem.smiles import MOST_CHARACTERS as MOST_SMILES
 from engine.chem.smiles import bare_form, read_text_order, same_graph
 from engine.errors import DriftscopeError, EnrichedError, MoleculeSizeError, SmilesError, shown
 from engine.figures.words import counted
-from engine.records import DESCRIPTORS, BinFormat, Check, Descriptors, Molecule, NumberFormat, ReaderName
+from engine.records import DESCRIPTORS, BinFormat, Check, CodeFormat, Descriptors, Molecule, NumberFormat, ReaderName
 from engine.text.blocks import (
     MOST_CONFORMERS,
     PROMPT,
@@ -161,7 +161,8 @@ def extract_smiles(answer: str, form: NumberFormat = READ_FORMAT) -> str:
     """The SMILES that an answer spells: its blocks removed, wrapped atoms bare again. Where the group's reader reads
     the answer to its end, it says what a block is: a ``<`` may be within one."""
     with suppress(EnrichedError):
-        return split_as_group(answer, form)[0]
+        if not isinstance(form, CodeFormat):
+            return split_as_group(answer, form)[0]
     return _DESCRIPTOR.sub(lambda match: bare_form(match.group()), _SERIALIZATION.sub("", without_blocks(answer, form)))
 
 
@@ -243,12 +244,12 @@ def _check_conformer(
     has_real = _has_real_coordinates(readings, form)
     nothing = _without_blocks(text, form)
     issues = _issues(nothing, blocks, mol, is_same, has_real, is_unclosed)
-    takes_it = set(issues) <= {NO_COORDINATES} and _group_takes(text, mol, form)
-    other = None if isinstance(form, BinFormat) else other_form(text)
+    takes_it = set(issues) <= {NO_COORDINATES} and _group_takes(text, mol, form, readings)
+    other = None if isinstance(form, BinFormat | CodeFormat) else other_form(text)
     if other is not None:
         of_form = {NO_COORDINATES} if other in ("legacy", "binned") else set(issues)  # of the others nothing is read
         issues = [OTHER_WORDS[other], *(issue for issue in issues if issue not in of_form)]
-    damages = [] if other is not None else list(_damages(text, readings, prompt.atoms, form))
+    damages = [] if other is not None else list(_damages(text, blocks, readings, prompt.atoms, form))
     return Check(
         passed=not issues,
         decodes=takes_it,
@@ -286,8 +287,10 @@ def _issues(
     return [issue for issue, is_so in applies.items() if is_so]
 
 
-def _group_takes(answer: str, mol: Chem.Mol | None, form: NumberFormat) -> bool:
-    """Whether the group's decoder takes all of it; ``mol`` is what its SMILES gives."""
+def _group_takes(answer: str, mol: Chem.Mol | None, form: NumberFormat, readings: Sequence[BlockReading]) -> bool:
+    """Whether the group's decoder takes all of it; ``mol`` is what its SMILES gives. A decoder of codes needs all."""
+    if isinstance(form, CodeFormat):
+        return mol is not None and all(reading.is_clean_triple for reading in readings)
     try:
         _, contents = split_as_group(answer, form)
     except EnrichedError:
@@ -296,13 +299,16 @@ def _group_takes(answer: str, mol: Chem.Mol | None, form: NumberFormat) -> bool:
     return has_all and all(why_not_taken(content) is None for content in contents)
 
 
-def _damages(text: str, readings: Sequence[BlockReading], atoms: int, form: NumberFormat) -> Iterator[str]:
+def _damages(
+    text: str, found: Sequence[FoundBlock], readings: Sequence[BlockReading], atoms: int, form: NumberFormat
+) -> Iterator[str]:
     """Of one conformer, each damaged block, and blocks that are too many or too few."""
     for number, reading in enumerate(readings):
         if not SOUND.issuperset(reading.kinds):
             yield f"block {number} is {', '.join(reading.kinds)}: {shown(reading.content)}"
-    if len(readings) != atoms:
-        yield f"{counted(len(readings), 'block')} for {counted(atoms, 'atom')}"
+    of_atoms = len(readings) - sum(not block.is_of_atom for block in found)
+    if of_atoms != atoms:
+        yield f"{counted(of_atoms, 'block')} for {counted(atoms, 'atom')}"
     if form.closing == ";" and (semicolons := without_blocks(text, form).count(";")):
         yield f"{counted(semicolons, 'semicolon')} too many"
 
@@ -338,6 +344,8 @@ def _parse(smiles: str) -> tuple[Chem.Mol | None, str | None]:
 
 
 def _has_real_coordinates(readings: Sequence[BlockReading], form: NumberFormat) -> bool:
+    if isinstance(form, CodeFormat):
+        return any(reading.numbers for reading in readings)
     triples = [reading.numbers for reading in readings if len(reading.numbers) == 3]
     if len(readings) == 1 or isinstance(form, BinFormat):  # no bin is more real than another
         return bool(triples)  # a lone atom belongs at the origin

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import count, groupby
 from typing import Any, Literal
 
 import numpy as np
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from engine.chem.enriched import OPEN_TAG
 from engine.chem.smiles import element_of
 from engine.lp_records import NO_LP, lp_of_text
-from engine.records import Block, NumberFormat, Role
+from engine.records import Block, CodeFormat, NumberFormat, Role
 from engine.text.blocks import (
     READ_FORMAT,
     BlockReading,
@@ -29,7 +29,7 @@ from engine.text.blocks import (
     find_blocks,
     read_blocks,
 )
-from engine.text.template import FREE, ROLES, Template, check_placeholder, needed_by_content, token_roles
+from engine.text.template import FREE, ROLES, Template, block_spans, check_placeholder, needed_by_content, token_roles
 from engine.text.tokenizers import TextTokenizer
 
 Mode = Literal["position", "structure"]
@@ -89,7 +89,7 @@ def read_generated(
         template_block, conformer = list(range(len(blocks))), [1] * len(blocks)
     else:
         blocks = find_blocks(text, form)
-        atoms, conformer = match_blocks(units_between(template.text, template.block_spans.tolist()), text, blocks)
+        atoms, conformer = match_blocks(template_units(template.text, form), text, blocks)
         offsets = (template.blocks * (number - 1) for number in conformer)
         template_block = [-1 if atom < 0 else atom + offset for atom, offset in zip(atoms, offsets, strict=True)]
     readings = read_blocks(blocks, form=form, lp=lp, masses=masses)
@@ -114,13 +114,11 @@ def _read(
     template_block: list[int],
     conformer: list[int],
 ) -> ReadText:
-    # An unclosed block has no '>' of its own; its span is widened by one so that its last token still is inside.
-    ends_of = [(block.content_start - 1, block.end + (not block.closed)) for block in blocks]
-    spans = np.array(ends_of, dtype=np.int64).reshape(-1, 2)
+    spans = np.array([block.span for block in blocks], dtype=np.int64).reshape(-1, 2)
     roles, block_of = token_roles(starts, ends, spans, len(text) + 1)
     is_junk = np.zeros(len(starts), dtype=np.bool_)
     for index, (block, reading) in enumerate(zip(blocks, readings, strict=True)):
-        if not block.closed:  # the widening must not take what follows the block
+        if block.is_code or not block.closed:  # the widening must not take what follows the block
             behind = (block_of == index) & (starts >= block.end)
             is_next = index + 1 < len(blocks) and spans[index + 1, 0] == block.end
             block_of[behind] = np.where(is_next, index + 1, -1)
@@ -233,6 +231,22 @@ def units_between(text: str, spans: Sequence[tuple[int, int]], position: int = 0
         units.append((between[cut:].removesuffix("]"), between[:cut]))
         position = end
     return units
+
+
+def template_units(skeleton: str, form: NumberFormat) -> list[Unit]:
+    """Those of a template's text."""
+    spans = block_spans(skeleton, form)
+    if isinstance(form, CodeFormat):
+        spans = spans + np.array([1, -1])
+    return units_between(skeleton, [(start, end) for start, end in spans.tolist()])
+
+
+def atoms_of_units(units: Sequence[Unit], form: NumberFormat) -> list[int]:
+    """The atom of each block of a template: its number; of codes -1 for those of brackets, bonds and ring digits."""
+    if not isinstance(form, CodeFormat):
+        return list(range(len(units)))
+    numbers = count()
+    return [next(numbers) if descriptor.startswith("[") else -1 for descriptor, _ in units]
 
 
 def match_blocks(template: Sequence[Unit], text: str, blocks: Sequence[FoundBlock]) -> tuple[list[int], list[int]]:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from engine.chem.enriched import CLOSE_TAG, OPEN_TAG
 from engine.errors import EnrichedError, PlaceholderError, shown
 from engine.lp_records import DEFAULT_PLACEHOLDER, SHORT_PLACEHOLDER
-from engine.records import FIXED4, NumberFormat, Role
+from engine.records import FIXED4, CodeFormat, NumberFormat, Role
 from engine.text.tokenizers import TextTokenizer, check_text
 
 GUESSED_PLACEHOLDER = "1.23,-4.56,7.89"
@@ -37,6 +37,7 @@ _CONTENT = re.compile(r"[^<>\[\]]*")
 _DESCRIPTOR = re.compile(r"\[[^<>\[\]\r\n]+\]")
 _BLOCK = re.compile(r"(?<=\])<([^<>\[\]]*)>")
 _BARE_BLOCK = re.compile(r"\]([^<>\[\];]*);")
+_CODE = re.compile(r"<([0-9]*)>")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,11 +115,15 @@ def skeleton(enriched: str, placeholder: str = DEFAULT_PLACEHOLDER, form: Number
 
 def block_spans(text: str, form: NumberFormat = FIXED4) -> NDArray[np.int32]:
     """Where the blocks of well-formed enriched text stand, from '<' to past '>': [blocks, 2]. Of bare bins from the
-    ``]`` before them to past ``;``: the first and the last character are no part of the numbers in either."""
-    return np.array([match.span() for match in _pattern(form).finditer(text)], dtype=np.int32).reshape(-1, 2)
+    ``]`` before them to past ``;``, of codes one character more on both sides: the first and the last character are no
+    part of what is written in any of them, and a code is one token with its brackets."""
+    spans = np.array([match.span() for match in _pattern(form).finditer(text)], dtype=np.int32).reshape(-1, 2)
+    return spans + np.array([-1, 1], dtype=np.int32) if isinstance(form, CodeFormat) else spans
 
 
 def _pattern(form: NumberFormat) -> re.Pattern[str]:
+    if isinstance(form, CodeFormat):
+        return _CODE
     return _BLOCK if form.opening else _BARE_BLOCK
 
 
@@ -144,7 +149,7 @@ def build_templates(
 ) -> list[Template]:
     """Templates of many molecules, tokenised in one batch. Of ``form`` only its brackets count."""
     check_placeholder(placeholder)
-    if tokenizer.id_of(f"<{placeholder}>") in tokenizer.added:
+    if not isinstance(form, CodeFormat) and tokenizer.id_of(f"<{placeholder}>") in tokenizer.added:
         problem = f"the placeholder {shown(placeholder)} makes every block a special token"
         raise PlaceholderError(problem, f"Use for example {DEFAULT_PLACEHOLDER}")
     texts = [skeleton(text, placeholder, form) for text in enriched]
@@ -156,7 +161,7 @@ def build_templates(
         if len(spans) == 0:
             raise EnrichedError("there is no block to put a placeholder into", text=text)
         starts, ends = tokenizer.offsets(text, ids)
-        roles, block_of = token_roles(starts, ends, spans, len(text))
+        roles, block_of = token_roles(starts, ends, spans, len(text) + 1)
         columns = (np.array(ids, dtype=np.int32), roles, block_of, starts.astype(np.int32), ends.astype(np.int32))
         templates.append(Template(text, *columns, spans))
     return templates
@@ -209,7 +214,7 @@ def needed_tokens(
     needs = []
     for text, ids in zip(texts, tokenizer.encode_batch(texts), strict=True):
         spans = block_spans(text, form)
-        roles, block_of = token_roles(*tokenizer.offsets(text, ids), spans, len(text))
+        roles, block_of = token_roles(*tokenizer.offsets(text, ids), spans, len(text) + 1)
         needs.append(np.bincount(block_of[roles == FREE], minlength=len(spans)).astype(np.int64))
     return needs
 

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from engine.chem.enriched import CLOSE_TAG, OPEN_TAG
-from engine.chem.other_forms import OTHER_WORDS, other_form
+from engine.chem.other_forms import OTHER_WORDS, OtherForm, other_form
 from engine.chem.smiles import parse_written
 from engine.errors import DriftscopeError, FileError, shown
 from engine.figures.words import counted
-from engine.records import SPELLED, BinFormat, Descriptors, NumberFormat
+from engine.records import SPELLED, Alphabet, Descriptors, NumberFormat
 from engine.text.blocks import ENOUGH, READ_FORMAT, found_form
 from engine.text.check import extract_smiles, find_answer, shown_descriptors
 from engine.user_files import open_file, parsed_json
@@ -31,6 +31,12 @@ MOST_SAMPLE_BYTES, MOST_DOCUMENT_BYTES = 8 * 2**20, 64 * 2**20
 """Of lines the first so many bytes are read; a JSON document is read whole."""
 MOST_MOLECULES = 300
 OTHER_FIX = "Give texts with decimals in <...>, or of bins"
+_OF_BINS = "Give --bins FILE.json: the texts do not say where the bins begin and end"
+_FIXES: dict[OtherForm, str] = {
+    "bins": _OF_BINS,
+    "binned": _OF_BINS,
+    "codes": "Give --bins FILE.json of mode fsq: the texts do not say how many codes there are",
+}
 LEAST_INTEGER_DIGITS = 2
 """One molecule in some has an atom 10 Å or more from the centre."""
 _INTEGER = re.compile(r"[<,]-?(\d+)(?=[.,>])")
@@ -45,7 +51,7 @@ class TextForm:
     found: tuple[str, ...]  # what it was found by, in words
 
 
-def text_form_of(texts: Sequence[str], bins: BinFormat | None = None) -> TextForm:
+def text_form_of(texts: Sequence[str], bins: Alphabet | None = None) -> TextForm:
     """An error where the texts are of another form than enriched text. ``bins`` are those of texts of bins, which do
     not say where these begin and end."""
     answers = _answers(texts, bins)
@@ -67,17 +73,15 @@ def _decimals(answers: Sequence[str]) -> tuple[NumberFormat | None, list[str]]:
     return numbers, [f"{numbers.words}, by {count:,} numbers of the sample"]
 
 
-def _answers(texts: Sequence[str], bins: BinFormat | None) -> list[str]:
+def _answers(texts: Sequence[str], bins: Alphabet | None) -> list[str]:
     answers = [answer for text in texts for answer in find_answer(text).conformers if "<" in answer or other_form(text)]
     others = Counter(form for form in map(other_form, answers) if form)
     if others.total() * 2 > len(answers):
         form = others.most_common(1)[0][0]
-        is_bins = form in ("bins", "binned")
-        if not (is_bins and bins is not None):
-            fix = "Give --bins FILE.json: the texts do not say where the bins begin and end" if is_bins else OTHER_FIX
-            raise FileError(f"the sample's texts are {OTHER_WORDS[form]}", fix)
+        if bins is None or bins.name != ("bins" if form == "binned" else form):
+            raise FileError(f"the sample's texts are {OTHER_WORDS[form]}", _FIXES.get(form, OTHER_FIX))
     elif bins is not None and answers:
-        raise FileError("the sample's texts are of decimals, and bins are given", "Leave one of the two out")
+        raise FileError(f"the sample's texts are of decimals, and {bins.name} are given", "Leave one of the two out")
     if not answers:
         raise FileError("the sample has no text with coordinates", "Give texts as the model was trained on")
     return answers

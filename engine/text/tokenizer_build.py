@@ -78,6 +78,7 @@ class TokenizerRecipe:
     tags: tuple[str, ...]  # ordinary added tokens
     is_nfc: bool
     end: str
+    left_out: int = 0  # ranks at the end of the file, whose ids its first special tokens have
 
     @property
     def pattern(self) -> str:
@@ -116,6 +117,15 @@ RECIPES[QWEN_BINS] = replace(
     RECIPES["qwen3"], tags=(*_QWEN_TAGS, *(f"{number:03d}" for number in range(WHOLE_NUMBERS)))
 )
 """For models that write bins; of no use for decimals, so no page offers it beside the two in `NAMES`."""
+QWEN_CODES = "qwen3-codes"
+CODE_TOKENS = 4_096
+RECIPES[QWEN_CODES] = replace(
+    RECIPES["qwen3"],
+    base_size=RECIPES["qwen3"].base_size - CODE_TOKENS,
+    left_out=CODE_TOKENS,
+    special=(*(f"<{code}>" for code in range(CODE_TOKENS)), *_QWEN_SPECIAL),
+)
+"""For models that write codes, as the group's: special tokens, from id 147547 on, in place of the last ranks."""
 
 
 def folder_of(name: str) -> Path:
@@ -199,12 +209,13 @@ def ranks_of(name: str) -> dict[bytes, int]:
     try:
         lines = (line.split() for line in path.read_bytes().splitlines() if line)
         ranks = {base64.b64decode(token): int(rank) for token, rank in lines}
-        if len(ranks) != recipe.base_size:
-            raise ValueError(f"{len(ranks):,} tokens instead of {recipe.base_size:,}")
+        wanted = recipe.base_size + recipe.left_out
+        if len(ranks) != wanted:
+            raise ValueError(f"{len(ranks):,} tokens instead of {wanted:,}")
     except (OSError, ValueError) as error:
         problem = f"the ranks of {recipe.package} in {shown(path, 200)} are damaged ({error})"
         raise AssetError(problem, "Install the pinned version of it again") from error
-    return ranks
+    return {token: rank for token, rank in ranks.items() if rank < recipe.base_size} if recipe.left_out else ranks
 
 
 def _assemble(name: str) -> Tokenizer:
@@ -214,12 +225,25 @@ def _assemble(name: str) -> Tokenizer:
     ranks_of(name)  # names what is wrong with them
     recipe = RECIPES[name]
     tokenizer: Tokenizer = TikTokenConverter(str(rank_file(name)), pattern=recipe.pattern).converted()
+    if recipe.left_out:
+        tokenizer = _without_last_ranks(tokenizer, recipe.base_size)
     if recipe.is_nfc:
         tokenizer.normalizer = normalizers.NFC()
     tokenizer.add_special_tokens([AddedToken(text, normalized=False, special=True) for text in recipe.special])
     # The tags are text of the model's answer: skipping special tokens must not drop them.
     tokenizer.add_tokens([AddedToken(text, normalized=False, special=False) for text in recipe.tags])
     return tokenizer
+
+
+def _without_last_ranks(tokenizer: Tokenizer, size: int) -> Tokenizer:
+    from tokenizers import Tokenizer as OfText
+
+    state = json.loads(tokenizer.to_str())
+    model = state["model"]
+    model["vocab"] = {token: rank for token, rank in model["vocab"].items() if rank < size}
+    pairs = (merge if isinstance(merge, list) else merge.split(" ") for merge in model["merges"])
+    model["merges"] = [[left, right] for left, right in pairs if {left, right, left + right} <= model["vocab"].keys()]
+    return OfText.from_str(json.dumps(state))
 
 
 def _write(name: str, folder: Path) -> None:

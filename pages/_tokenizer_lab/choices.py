@@ -6,7 +6,7 @@ import streamlit as st
 
 from engine.chem.bin_files import BARE_BINS, OLDER_BINS, read_bins
 from engine.lp_records import DEFAULT_PLACEHOLDER
-from engine.records import BinFormat
+from engine.records import Alphabet
 from engine.text.template import PLACEHOLDERS
 from engine.text.tokenizers import BUILT_IN, TextTokenizer, tokenizers_with
 from pages._kit.uploads import uploads
@@ -25,21 +25,26 @@ def chosen_folder() -> str:
     return "" if folder_waits() else _folder()
 
 
-def bins_input(*, is_bare: bool) -> BinFormat | None:
-    """Which bins a text has, which it does not say; None until they are chosen."""
-    forms = BARE_BINS if is_bare else OLDER_BINS
-    options = [*forms, *([OF_FILE] if is_bare else [])]
+def bins_input(kind: str) -> Alphabet | None:
+    """Which bins or codes a text has, which it does not say; None until they are chosen."""
+    forms = {"bins": BARE_BINS, "binned": OLDER_BINS}.get(kind, {})
+    options = [*forms, *([] if kind == "binned" else [OF_FILE])]
     chosen = st.selectbox(
-        "Bins",
+        "Codes" if kind == "codes" else "Bins",
         options,
         index=None,
         key="bins",
-        placeholder="choose the bins of its model, to judge it",
-        help="A text does not say where its bins begin and end: each model has its own.",
+        placeholder="choose those of its model, to judge it",
+        help="A text does not say where its bins begin and end, or how many codes there are: each model has its own.",
     )
     if chosen != OF_FILE:
         return forms.get(chosen or "")
-    files = uploads("File of bins", ["json"], key="bins_file", help="The group's own: mode, L, H, n_bins, edges")
+    files = uploads(
+        "File of bins",
+        ["json"],
+        key="bins_file",
+        help="The group's own: mode, L, H, n_bins, edges; of codes mode, levels",
+    )
     return read_bins(files[0].getvalue(), files[0].name) if files else None
 
 

@@ -51,7 +51,7 @@ def show() -> None:
         st.info("Paste a coordinate, an enriched text or a SMILES, or choose an example.", icon=":material/edit:")
         return
     kind = kind_of_input(text)
-    bins = bins_input(is_bare=kind == "bins") if kind in ("bins", "binned") else None
+    bins = bins_input(kind) if kind in ("bins", "binned", "codes") else None
     with st.spinner("Counting tokens ..."):
         tables = text_tables(text, chosen, placeholder, bins)
     (facts,) = tables["facts"].to_pylist()

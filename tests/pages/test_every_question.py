@@ -17,12 +17,14 @@ from tests.engine.inspection.made import demo_run
 from tests.pages.apps import opened
 
 TRACE, LOG, REPORTED_TRACE = "demo-qwen-final-exact", "llama.cpp-demo-qwen-final-f32", "reported-003-qwen"
-IMPORTED, BINNED, NOTHING = "an import", "an import of bins", "no entry has this name"
+IMPORTED, BINNED, CODED = "an import", "an import of bins", "an import of codes"
+NOTHING = "no entry has this name"
 RUNS = {
     "measured": demo_run("llama", "group-v4.3"),  # none of its conformers reads
     "guarded": demo_run("qwen", "guarded"),
     "imported": IMPORTED,
     "binned": BINNED,
+    "coded": CODED,
     "reported": "reported-002-qwen-lp-1000",
 }
 NAMED = {
@@ -60,6 +62,21 @@ OF_BINS = {
 }
 
 
+CODES = {"mode": "fsq", "levels": [2] * 12}
+OF_CODES = {
+    "metadata": {"logit_processor_enabled": False, "tokenizer_name": "qwen3-codes", "model_alias": "m1700"},
+    "passes": [
+        {"prompt_smiles": smiles, "decoded_text": f"[SMILES]{smiles}[/SMILES][CONFORMER]{text}[/CONFORMER]"}
+        for smiles, text in (
+            ("CC=O", "[C]<144>[C]<1129>=<36>[O]<4095>"),
+            ("c1ccoc1", "[c]<142>1<3>[c]<139>[c]<1>[o]<900>[c]<77>1<5>"),
+            ("CC=O", "[C]<144><3>[C]=<36>[O]<4096>"),
+        )
+    ],
+    "failures": [{"prompt_smiles": "CCO", "decoded_text": "[SMILES]CCO[/SMILES][CONFORMER][C]<4>[C]<143>[O"}],
+}
+
+
 @dataclass(frozen=True)
 class Asked:
     """A question of a terminal with any entries, or one view of a page with an entry of one kind."""
@@ -90,6 +107,10 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     binned.write_text(json.dumps(OF_BINS))
     bins.write_text(json.dumps(BINS))
     run_json("import", str(binned), "--bins", str(bins), "--label", BINNED, "--store", str(folder))
+    coded, codes = folder.parent / "coded.json", folder.parent / "codes.json"
+    coded.write_text(json.dumps(OF_CODES))
+    codes.write_text(json.dumps(CODES))
+    run_json("import", str(coded), "--bins", str(codes), "--label", CODED, "--store", str(folder))
     return folder
 
 

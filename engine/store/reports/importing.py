@@ -18,7 +18,7 @@ import json
 import math
 import re
 import zlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -32,22 +32,34 @@ import msgspec
 
 from engine.chem.enriched import CLOSE_TAG, OPEN_TAG, SMILES_TAGS, described, prompt_of, skeleton_of
 from engine.chem.other_forms import INSTEAD, OTHER_WORDS, is_summary, other_file, other_form
+from engine.chem.pools import PoolConformer, pool_records, read_pool
 from engine.chem.smiles import in_text_order, parse_smiles, unread
 from engine.decode.plan import PRESETS
 from engine.errors import DriftscopeError, FileError, PlaceholderError, shown
 from engine.lp_records import ALIASES, LPS, NO_LP, LpRecord, full_name, split_cleanup, stored_lp, usual_placeholder
 from engine.models.registry import load_registry
-from engine.records import DESCRIPTORS, SPELLED, BinFormat, Block, Check, Descriptors, Kind, Molecule, NumberFormat
+from engine.records import (
+    DESCRIPTORS,
+    SPELLED,
+    Alphabet,
+    Block,
+    Check,
+    CodeFormat,
+    Descriptors,
+    Kind,
+    Molecule,
+    NumberFormat,
+)  # fmt: skip
 from engine.store import reports as keys
 from engine.store.entries import Entry, number_format_of
 from engine.store.sample_rows import Row, block_rows, sample_row, sums_of, tables_of
-from engine.store.schema import REPORT_FILES, RUN
+from engine.store.schema import CONFORMERS, REPORT_FILES, RUN
 from engine.store.staging import Staging, begun_anew, totals
 from engine.store.store import Store
 from engine.text.blocks import PROMPT, READ_FORMAT, RULES, SPECIAL_TOKEN, find_blocks, found_form, read_blocks
 from engine.text.check import MISMATCH, answer_start, asks_for_another, check_sample, find_answer, shown_descriptors
-from engine.text.generated import Unit, blocks_of, match_blocks, units_between
-from engine.text.template import block_spans, build_template, check_placeholder
+from engine.text.generated import Unit, atoms_of_units, blocks_of, match_blocks, template_units
+from engine.text.template import build_template, check_placeholder
 from engine.text.tokenizers import BUILT_IN, TextTokenizer, load_tokenizer
 from engine.user_files import open_file, parsed_json
 
@@ -65,10 +77,11 @@ PROMPT_NOT_READ = "prompt SMILES cannot be read"
 _PADDING = re.compile(rf"(?:\s|{SPECIAL_TOKEN.pattern})++")
 _MOST = 2**53
 
-_UNFIT: frozenset[Kind] = frozenset(
-    {"outside_bins", "missing_z", "missing_digit", "extra_digit", "fourth_number", "integer"}
-)
-"""What blocks of other bins are."""
+_UNFIT: frozenset[Kind] = frozenset((
+    "outside_bins", "missing_z", "missing_digit", "extra_digit", "fourth_number", "integer",
+    "outside_codes", "missing_code", "misplaced_code",
+))  # fmt: skip
+"""What blocks of other bins, or codes, are."""
 
 RuleName = Literal["passed", "decodes"]
 _Number = Annotated[float, msgspec.Meta(ge=0, lt=_MOST)]
@@ -170,7 +183,7 @@ class RunOfFile:
             return _Template([], None)
         form = self.numbers
         skeleton = f"{OPEN_TAG}{skeleton_of(molecule, form=form)}{CLOSE_TAG}"
-        units = units_between(skeleton, [(start, end) for start, end in block_spans(skeleton, form).tolist()])
+        units = template_units(skeleton, form)
         if self.tokenizer is None or self.lp is None:
             return _Template(units, None)
         placeholder = self.row.get("placeholder", usual_placeholder(form))
@@ -190,7 +203,8 @@ class RunOfFile:
             check = replace(check, passed_each=none, clean_each=none)
         atoms, conformers = match_blocks(template.units, text, found)
         blocks = blocks_of(found, readings, atoms, template.free, self.tokenizer, form, conformers)
-        return check, blocks
+        of_units = [*atoms_of_units(template.units, form), -1]
+        return check, [replace(block, atom=of_units[block.atom]) for block in blocks]
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,13 +238,15 @@ def import_report(
     *,
     label: str | None = None,
     tokenizer: str | None = None,
-    bins: BinFormat | None = None,
+    bins: Alphabet | None = None,
+    conformers: Path | None = None,
     progress: Callable[..., object] = lambda done, share, samples: None,
     warn: Callable[[str], object] = lambda text: None,
 ) -> Entry:
     """Read a report file into the store, unless it is there. ``tokenizer`` (a name or a folder) replaces the one that
-    the file names; ``bins`` are those of its texts, which do not say where bins begin and end; ``progress`` hears how
-    many ``samples`` are read, and which share that is of all; ``warn`` gets what its texts contradict."""
+    the file names; ``bins`` are those of its texts, which do not say where bins begin and end; ``conformers`` a file
+    with the molecules that its texts became: of each SMILES the first is of its first text, and so on; ``progress``
+    hears how many ``samples`` are read, and which share that is of all; ``warn`` gets what its texts contradict."""
     content = _content(path)
     try:
         document = _parsed(content)
@@ -249,7 +265,11 @@ def import_report(
         with begun_anew(store.home, RUN, run_id, row) as staging:
             file = REPORT_FILES.rows([{"run_id": run_id, "content": content.decode()}])
             staging.add({REPORT_FILES.name: file}, number=0)
-            return staging.publish(_write(staging, items, run, progress), **form)
+            places = None if conformers is None else _Places(conformers)
+            columns = _write(staging, items, run, progress, places)
+            if places is not None:
+                columns["notes"] += f" {places.words}"
+            return staging.publish(columns, **form)
     except (FileError, PlaceholderError) as error:
         raise FileError(f"{shown(path.name)}: {error.what}", error.fix) from error
     except RecursionError as error:
@@ -257,7 +277,11 @@ def import_report(
 
 
 def _write(
-    staging: Staging, items: Sequence[ReportItem], run: RunOfFile, progress: Callable[..., object]
+    staging: Staging,
+    items: Sequence[ReportItem],
+    run: RunOfFile,
+    progress: Callable[..., object],
+    places: _Places | None = None,
 ) -> dict[str, Any]:
     """Write all samples; the columns of the run."""
     waiting, blocks = list[Row](), list[Row]()
@@ -275,7 +299,10 @@ def _write(
         done += len(item.texts)
         if len(waiting) >= GROUP or done == whole:
             sums = sums_of(waiting, blocks, run.numbers)
-            staging.add(tables_of(staging.id, waiting, blocks), sums=sums, number=number)
+            tables = tables_of(staging.id, waiting, blocks)
+            if places is not None:
+                tables[CONFORMERS.name] = CONFORMERS.rows(places.rows(staging.id, waiting))
+            staging.add(tables, sums=sums, number=number)
             waiting = []
             blocks = []
             number = number + 1
@@ -286,13 +313,42 @@ def _write(
     return {**totals(staging.groups()), "molecules": len(molecules), **run.row, "notes": notes}
 
 
+class _Places:
+    """Conformers that came beside the texts, by molecule, in their order."""
+
+    def __init__(self, path: Path) -> None:
+        self._name = path.name
+        self._left: dict[str, list[PoolConformer]] = defaultdict(list)
+        for conformer in read_pool(pool_records(path, ["molecules"]), None):
+            self._left[asked_molecule(conformer.asked)[1]].append(conformer)
+        for queue in self._left.values():
+            queue.reverse()
+        self._all, self._given = sum(map(len, self._left.values())), 0
+
+    def rows(self, run_id: str, samples: Sequence[Row]) -> list[Row]:
+        """Of the table ``conformers``. A molecule without coordinates stands for a text that became none."""
+        rows = []
+        for sample in samples:
+            queue = self._left.get(sample["smiles"])
+            conformer = queue.pop() if queue else None
+            if conformer is not None and conformer.xyz:
+                ids = {"run_id": run_id, "sample_id": sample["sample_id"]}
+                rows.append({**ids, "smiles": conformer.smiles, "xyz": conformer.xyz})
+        self._given += len(rows)
+        return rows
+
+    @property
+    def words(self) -> str:
+        return f"Conformers of {self._given:,} texts by their index in {self._name}, which has {self._all:,}."
+
+
 def rows_again(
     content: bytes, tokenizer: str | None, form: NumberFormat | None = None
 ) -> tuple[RunOfFile, Iterator[tuple[Row, list[Row]]]]:
     """Of a file that was imported: its run, and its samples with their blocks as they are read now. ``form`` is the
     run's, of which bins are not found again."""
     document = _parsed(content)
-    items, of_texts = _items(document, form if isinstance(form, BinFormat) else None)
+    items, of_texts = _items(document, form if isinstance(form, Alphabet) else None)
     run = read_run(document, items, tokenizer, of_texts)
     firsts = accumulate((len(item.texts) for item in items), initial=0)
     return run, chain.from_iterable(map(run.samples, items, firsts))
@@ -340,7 +396,7 @@ def _parsed(content: bytes) -> dict[str, Any]:
     return dict(document)
 
 
-def _items(document: Mapping[str, Any], bins: BinFormat | None) -> tuple[list[ReportItem], TextBins | None]:
+def _items(document: Mapping[str, Any], bins: Alphabet | None) -> tuple[list[ReportItem], TextBins | None]:
     """Texts of another format are refused all together: as enriched text they would count as clean or as junk. Those of
     bins are read where it is known which: by ``bins``, or by the registry's entry of the model that the file names."""
     parts = ((part, document.get(part, ())) for part in (keys.PASSES, keys.FAILURES))
@@ -352,7 +408,7 @@ def _items(document: Mapping[str, Any], bins: BinFormat | None) -> tuple[list[Re
     of_texts = None
     if bins:
         of_texts = TextBins(bins, "as given")
-    elif forms["bins"] + forms["binned"]:
+    elif forms["bins"] + forms["binned"] + forms["codes"]:
         of_texts = _bins_of_model(document)
     if of_texts is not None:
         check_bins(of_texts, answers)
@@ -361,6 +417,7 @@ def _items(document: Mapping[str, Any], bins: BinFormat | None) -> tuple[list[Re
         rest = ", the others are not: it mixes formats" if forms[form] < forms.total() else ""
         problem = f"{forms[form]:,} of its {forms.total():,} texts are {OTHER_WORDS[form]}{rest}"
         fixes = {"bins": "Give --bins FILE.json: the texts do not say where the bins begin and end"}
+        fixes["codes"] = "Give --bins FILE.json, a file of mode fsq: how many codes there are, and their decoder"
         fixes["binned"] = f"{fixes['bins']}. Of these in brackets --bins WIDTH RANGE, such as 0.042 21"
         raise FileError(problem, fixes.get(form, "Write the file with enriched text alone"))
     return items, None
@@ -370,7 +427,7 @@ def _items(document: Mapping[str, Any], bins: BinFormat | None) -> tuple[list[Re
 class TextBins:
     """The bins of a file's texts, and who says so."""
 
-    form: BinFormat
+    form: Alphabet
     source: str
 
 
@@ -380,7 +437,7 @@ def _bins_of_model(document: Mapping[str, Any]) -> TextBins | None:
     alias, step = (_text(metadata.get(key)) or "" for key in ("model_alias", "model_step"))
     with suppress(DriftscopeError):
         entry = load_registry().find(alias, step)
-        if alias and isinstance(entry.numbers, BinFormat):
+        if alias and isinstance(entry.numbers, Alphabet):
             return TextBins(entry.numbers, f"as the registry has them of {entry.name}")
     return None
 
@@ -392,8 +449,9 @@ def check_bins(bins: TextBins, answers: Sequence[str]) -> None:
     fitting = sum(_UNFIT.isdisjoint(reading.kinds) for reading in readings)
     if 2 * fitting <= len(readings):
         blocks = f"{fitting:,} of {len(readings):,} blocks are" if readings else "no block is"
-        problem = f"its texts do not fit the bins {bins.source}: {blocks} three numbers of {form.words}"
-        raise FileError(problem, "Give the bins that its model writes")
+        wanted = "one" if isinstance(form, CodeFormat) else "three numbers"
+        problem = f"its texts do not fit the {form.name} {bins.source}: {blocks} {wanted} of {form.words}"
+        raise FileError(problem, f"Give the {form.name} that its model writes")
 
 
 def read_item(item: Mapping[str, Any], listed_in: str, number: int) -> ReportItem:
@@ -502,7 +560,8 @@ def _numbers_of(
 ) -> tuple[NumberFormat | None, str]:
     """The number format of the texts, None where too few numbers show one, and a sentence about it."""
     if bins is not None:
-        return bins.form, f"Numbers of bins, {bins.source}: {bins.form.words}."
+        kind = "Codes" if isinstance(bins.form, CodeFormat) else "Numbers of bins"
+        return bins.form, f"{kind}, {bins.source}: {bins.form.words}."
     answers = (split_text(text, item.smiles)[1] for item in items for text in item.texts)
     form, numbers = found_form(answers, forced_close=record.closed_by != "model")
     return form, "" if form is None else f"Number format by {numbers:,} numbers of the texts: {form.words}."

@@ -42,7 +42,7 @@ def test_bins_of_the_older_form_are_a_pair() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"mode": "fsq"}, "codes are no bins"),
+        ({"mode": "fsq"}, "its levels are no list of whole numbers"),
         ({"mode": "log"}, "its mode is 'log', not one of"),
         ({"mode": None}, "its mode is 'None'"),
         ({"edges": "none"}, "its edges are no list of numbers"),

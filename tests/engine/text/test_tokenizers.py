@@ -291,7 +291,7 @@ def test_what_the_package_cannot_encode_is_an_error_of_ours(tmp_path: Path) -> N
 # --- what is no tokenizer ---------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", ["qwen", "", "a\0b", "x" * 5000])
 def test_an_unknown_tokenizer_names_the_known_ones(name: str) -> None:
-    known = "qwen3, llama3, qwen3-bins, or the path"
+    known = "qwen3, llama3, qwen3-bins, qwen3-codes, or the path"
     with pytest.raises(TokenizerError, match=rf"there is no tokenizer '.*'\. Use one of {known}"):
         load_tokenizer(name)
 

@@ -1,0 +1,91 @@
+"""Reports with texts of codes: a run keeps which they are, and its conformers come of a decoder or beside the texts."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rdkit import Chem
+from rdkit.Chem import AllChem
+
+from engine.chem.conformers import reference_conformers
+from engine.chem.smiles import parse_smiles
+from engine.errors import FileError, RunError
+from engine.inspection.atoms import LINK, rows_of_sample
+from engine.inspection.conformers import conformers_of
+from engine.inspection.judging import judge_run
+from engine.inspection.lost_runs import why_not_searched
+from engine.inspection.resolution import decimals_of
+from engine.inspection.sample import inspect_sample
+from engine.records import CodeFormat
+from engine.store.entries import number_format_of
+from engine.store.reports.exporting import report_bytes
+from tests.engine.store.reports.documents import imported, store_in
+from tests.engine.store.reports.test_bins import of_bins
+
+FORM = CodeFormat(levels=(2,) * 12)
+GOOD = "[C]<144>[C]<1129>=<36>[O]<4095>"
+TEXTS = {"CC=O": [GOOD, GOOD.replace("<36>", ""), GOOD.replace("<4095>", "<4096>")], "CCO": ["[C]<1>[C]<22>[O"]}
+REPORT = of_bins(TEXTS, tokenizer_name="qwen3-codes")
+
+
+def test_a_run_of_codes_is_read_with_its_codes_and_not_judged_without_a_decoder(tmp_path: Path) -> None:
+    entry = imported(tmp_path, REPORT, bins=FORM)
+    assert number_format_of(entry) == FORM
+    assert entry.row["notes"].startswith("Codes, as given: 4,096 codes, one behind each token of the SMILES")
+    store = store_in(tmp_path)
+    samples = store.rows("SELECT * FROM samples ORDER BY sample_id")
+    assert [row["clean"] for row in samples] == [True, False, False, False]
+    assert [row["decodes"] for row in samples] == [True, False, False, False]
+    blocks = store.rows("SELECT block, atom, x, needed, drift, kinds FROM blocks WHERE sample_id = 1 ORDER BY block")
+    assert [row["atom"] for row in blocks] == [0, 1, -1, 2]
+    assert [row["kinds"] for row in blocks] == [["exact"], ["exact"], ["missing_code"], ["exact"]]
+    assert {(row["x"], row["needed"], row["drift"]) for row in blocks} == {(None, None, None)}
+    for row in judge_run(store, entry.id).rows:
+        assert row["geometry_right"] is None and row["usable"] is False
+        assert [failed["check"] for failed in row["failed"]] == ["codes"]
+    assert conformers_of(store, entry.id)[0] == []
+    inspected = inspect_sample(store, entry.id, 1)
+    assert inspected.conformer is None and "codes without a decoder" in inspected.why_no_conformer
+    shown = rows_of_sample(inspected, {}, {})
+    assert [row.atom for row in shown] == [0, 1, None, 2]
+    assert shown[2].words == f"{LINK}: it has no code; no decoder takes the text."
+
+
+def test_what_needs_places_says_so_in_a_line(tmp_path: Path) -> None:
+    entry = imported(tmp_path, REPORT, bins=FORM)
+    store = store_in(tmp_path)
+    assert "no token of it can be named" in str(why_not_searched(store, entry))
+    with pytest.raises(RunError, match="none can be dropped"):
+        decimals_of(entry)
+    report_bytes(entry)  # the file itself, which is kept
+
+
+def test_texts_of_codes_are_refused_without_their_file_and_with_another(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match="3 of its 4 texts are text of codes") as caught:
+        imported(tmp_path, REPORT)
+    assert "mode fsq" in caught.value.fix
+    with pytest.raises(FileError, match="do not fit the codes as given: 1 of 13 blocks are one of 32 codes"):
+        imported(tmp_path, of_bins({"CC=O": [GOOD, GOOD, GOOD], "C": ["[C]<31>"]}), bins=CodeFormat(levels=(2,) * 5))
+
+
+def test_conformers_beside_the_texts_are_those_of_the_same_index(tmp_path: Path) -> None:
+    """Of acetaldehyde the first and the third; the second became none. Atoms are in the pool's own order."""
+    mols = list(map(Chem.Mol, [reference_conformers(parse_smiles("CC=O"), 1, seed=seed) for seed in (1, 2)]))
+    ethanol = Chem.RenumberAtoms(Chem.Mol(reference_conformers(parse_smiles("CCO"), 1, seed=3)), [2, 1, 0])
+    empty = Chem.MolFromSmiles("CC=O")
+    path = tmp_path / "generation_results.pickle"
+    path.write_bytes(pickle.dumps({"CC=O": [mols[0], empty, mols[1]], "CCO": [ethanol]}, protocol=4))
+    entry = imported(tmp_path, REPORT, bins=FORM, conformers=path)
+    assert "Conformers of 3 texts by their index in generation_results.pickle, which has 4." in entry.row["notes"]
+    store = store_in(tmp_path)
+    rows = judge_run(store, entry.id).rows
+    assert [row["geometry_right"] for row in rows] == [True, None, True, True]
+    assert [row["usable"] for row in rows] == [True, False, False, False]
+    made, _ = conformers_of(store, entry.id)
+    assert len(made) == 3
+    for (_, mol), wanted in zip(made, [*mols, ethanol], strict=True):
+        rmsd = AllChem.GetBestRMS(Chem.RemoveHs(mol), Chem.RemoveHs(wanted))
+        assert np.isclose(rmsd, 0, atol=1e-3)
