@@ -599,7 +599,7 @@ def branch(
     set_threads(threads)
     lp = lp or place.plan.plan.lp
     loaded = load_model(place.plan.model.entry(), device, place.plan.model.dtype)
-    found = branching.alternatives_at(loaded, place, lp, least)
+    found = branching.alternatives_at(loaded, place, lp)
     tokens = branching.likely_tokens(place, found, least) if is_all else [token] if token is not None else []
     entry, first_s = branching.write_branch(store.home, loaded, place, place.branch(lp, tokens, device))
     if not io.is_json:

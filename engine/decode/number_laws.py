@@ -12,7 +12,7 @@ Not known: laws behind a token that ``exact`` does not allow, and where in its c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -62,7 +62,7 @@ class _Start:
     position: int  # in prompt and answer
     cell: int
     node: int
-    is_first: bool  # of its block; the token behind which another number begins ends the one before
+    ends_one: bool = False  # its first token ends the number before it
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +122,13 @@ def _blocks(
     before: _Start | None = None
     for at, id_ in enumerate(sample.answer):
         cell, axis = follower.cell, axes[follower.node]
-        start = _Start(index, at, prompt + at, cell, follower.node, is_first=axis == 0)
+        here = begins = _Start(index, at, prompt + at, cell, follower.node)
+        if is_decimal and axis and before is not None:
+            begins = replace(before, ends_one=True)  # the comma, which may bring a sign
         if program.forced[cell] == NO_ID:
-            # Of decimals the comma, which may bring a sign, begins the next number.
-            starts.setdefault(axis, before if before is not None and axis and is_decimal else start)
-        before = start
-        if follower.follow((id_,)) == 0 or start.position + DEEPEST > positions:
+            starts.setdefault(axis, begins)
+        before = here
+        if follower.follow((id_,)) == 0 or here.position + DEEPEST > positions:
             return
         prefix = prefix.read(constraint.tokenizer.raw(id_).decode("utf-8", "replace"))
         if prefix.closed is not None:
@@ -204,9 +205,9 @@ class _Numbers:
             symbol = self.symbols[law, number, None]
             kinds[(self.columns == symbol) & (symbol != NO_ID)] = self.automaton.goto.shape[1] - SYMBOLS + number
         legal = self.automaton.goto[node[:, None], kinds] != ILLEGAL  # [n, C]
-        if is_root and not len(self.edges):  # of y and z: the number before has to end
-            is_first = np.array([self.starts[one.law].is_first for one in beginnings])
-            legal &= is_first[:, None] | (self.leaves.action[node[:, None], kinds] != SAME_AXIS)
+        if is_root:
+            ends_one = np.array([self.starts[one.law].ends_one for one in beginnings])
+            legal &= ~ends_one[:, None] | (self.leaves.action[node[:, None], kinds] != SAME_AXIS)
         parts = [beginnings[first : first + AT_ONCE] for first in range(0, len(beginnings), AT_ONCE)]
         scores = torch.cat([self._scores(part) for part in parts]).double().cpu()
         masked = scores.masked_fill(~torch.from_numpy(legal), -torch.inf)

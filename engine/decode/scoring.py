@@ -163,11 +163,11 @@ def check_stored(body: Body | PlainReader, constraint: HasAutomaton, stored: Seq
 
 
 def alternatives(
-    body: Body | PlainReader, constraint: HasAutomaton, stored: Stored, vocab_size: int, count: int
+    body: Body | PlainReader, constraint: HasAutomaton, stored: Stored, vocab_size: int
 ) -> list[tuple[int, float, float | None]]:
-    """What might stand in place of the answer's last token, in one pass: the likeliest tokens before the LP, the
-    likeliest after it, and that token itself, each with its probability before the LP and among the tokens that the LP
-    allows, 0 for others. The likeliest after the LP come first. None where the LP does not allow the text before."""
+    """What might stand in place of the answer's last token, in one pass: all tokens that are likely before the LP or
+    after it, and that token itself, each with its probability before the LP and among the tokens that the LP allows, 0
+    for others. The likeliest after the LP come first. None where the LP does not allow the text before."""
     check_stored(body, constraint, [stored], vocab_size)
     with torch.inference_mode():
         batch = _ReadBatch(body, constraint.automaton, [stored], vocab_size, Counters(), lambda: None)
@@ -175,16 +175,13 @@ def alternatives(
         raw = batch._scores(last)[0]  # [V]
         allowed = batch.tables.mask(State(batch.state.cell[last], batch.state.node[last]))[0, :vocab_size]
         p_raw, is_any = raw.softmax(dim=0), bool(allowed.any())
-        p_lp = torch.where(allowed, raw, -torch.inf).softmax(dim=0) if is_any else torch.zeros_like(p_raw)
-        most = min(count, vocab_size)
-        likeliest = torch.cat([p_raw.topk(most).indices, p_lp.topk(most).indices])
-        likely = likeliest[(p_raw[likeliest] >= LEAST) | (p_lp[likeliest] >= LEAST)].tolist()
-        ids = torch.tensor(sorted({*likely, stored.answer[-1]}), device=body.device)
+        p_lp = torch.where(allowed, raw, -torch.inf).softmax(dim=0).nan_to_num(0)
+        is_shown = (p_raw >= LEAST) | (p_lp >= LEAST)
+        is_shown[stored.answer[-1]] = True
+        ids = is_shown.nonzero()[:, 0]
         rows = zip(ids.tolist(), p_raw[ids].tolist(), p_lp[ids].tolist(), strict=True)
-    return sorted(
-        ((id_, before, after if is_any else None) for id_, before, after in rows),
-        key=lambda row: (-(row[2] or 0.0), -row[1]),
-    )
+    found = [(id_, before, after if is_any else None) for id_, before, after in rows]
+    return sorted(found, key=lambda row: (-(row[2] or 0.0), -row[1]))
 
 
 def forced_closes(constraint: HasAutomaton, stored: Sequence[Stored]) -> list[dict[int, int]]:

@@ -9,7 +9,6 @@ is likely.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -17,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from engine.chem.smiles import parse_written
 from engine.decode.plan import GENERATION_BITS, Branch
-from engine.errors import ConstraintError, DriftscopeError, RunError
+from engine.errors import ConstraintError, RunError
 from engine.figures.words import percent
 from engine.inspection.sample import Inspected
-from engine.jobs.plan import ModelChoice, RunPlan
-from engine.jobs.scoring import written_with
+from engine.jobs.plan import RunPlan
+from engine.jobs.scoring import loaded_for, written_with
 from engine.jobs.service import Job, Work
 from engine.lp_records import full_name, split_cleanup
 from engine.store.entries import Entry
@@ -63,7 +62,7 @@ class Place:
             "branch": Branch(self.name, self.at, self.ids[: self.at], self.key, tuple(tokens)),
             **dict.fromkeys(("diagnostics", "equal_work", "compile"), False),
         }
-        model: ModelChoice = replace(self.plan.model, device=device)
+        model = replace(self.plan.model, device=device)
         return RunPlan(model, replace(parent, **options), keep_steps=max(1, len(tokens)), judge=True)
 
 
@@ -111,21 +110,18 @@ class TokenChoice:
     is_written: bool  # by the parent
 
 
-def alternatives_at(loaded: LoadedModel, place: Place, lp: str, least: float = LEAST) -> list[TokenChoice]:
-    """The likely tokens under this LP, the parent's own and all of at least this probability among them; under one that
-    strikes tokens, before it does."""
+def alternatives_at(loaded: LoadedModel, place: Place, lp: str) -> list[TokenChoice]:
+    """All likely tokens under this LP, the likeliest first, and the parent's own; under one that strikes tokens, before
+    it does."""
     from engine.decode.generation import Generation
-    from engine.decode.scoring import LEAST as LEAST_OF_ALL
     from engine.decode.scoring import alternatives, reader_of
 
     plan = replace(place.branch(lp).plan, branch=None)
     generation = Generation(loaded, [parse_written(place.smiles)], plan)
-    stored = generation.stored(0, place.ids[: place.at + 1])
-    count = math.ceil(1 / max(least, LEAST_OF_ALL))  # no more can have it
-    found = alternatives(reader_of(loaded), generation.constraint, stored, loaded.tokenizer.vocab_size, count)
+    stored, tokenizer = generation.stored(0, place.ids[: place.at + 1]), loaded.tokenizer
+    found = alternatives(reader_of(loaded), generation.constraint, stored, tokenizer.vocab_size)
     written = place.ids[place.at]
-    piece = loaded.tokenizer.piece
-    return [TokenChoice(id_, piece(id_), p_raw, p_lp, id_ == written) for id_, p_raw, p_lp in found]
+    return [TokenChoice(id_, tokenizer.piece(id_), p_raw, p_lp, id_ == written) for id_, p_raw, p_lp in found]
 
 
 def likely_tokens(place: Place, found: Sequence[TokenChoice], least: float = LEAST) -> list[int]:
@@ -168,40 +164,26 @@ def write_branch(
             staging.abandon()
 
 
-def home_of(store: Store, run_id: str) -> Files:
-    """Where a branch of this run goes: next to an unsaved one, else into the user's store."""
-    entry = store.entry(run_id)
-    return entry.files if is_temporary(entry) else store.home
-
-
 # --- in the app -----------------------------------------------------------------------------------------------------
 
 
 def alternatives_work(place: Place, lp: str) -> Work[list[TokenChoice]]:
     def work(job: Job[list[TokenChoice]]) -> list[TokenChoice]:
-        return alternatives_at(_loaded(place, job), place, lp)
+        return alternatives_at(loaded_for(replace(place.plan.model, device="auto"), job), place, lp)
 
     return work
 
 
-def branch_work(files: Files, place: Place, lp: str, tokens: Sequence[int] | None) -> Work[str]:
-    """Its run's id. ``tokens``: none, and one is drawn; None: all that are likely there."""
+def branch_work(store: Store, place: Place, lp: str, tokens: Sequence[int] | None) -> Work[str]:
+    """Its run's id. ``tokens``: none, and one is drawn; None: all that are likely there. A branch of an unsaved run is
+    put next to it, others into the user's store."""
+    parent = store.entry(place.name.rpartition("/")[0])
+    files = parent.files if is_temporary(parent) else store.home
 
     def work(job: Job[str]) -> str:
-        loaded = _loaded(place, job)
+        loaded = loaded_for(replace(place.plan.model, device="auto"), job)
         chosen = likely_tokens(place, alternatives_at(loaded, place, lp)) if tokens is None else tokens
         job.say("writing the branch" if len(chosen) < 2 else f"writing {len(chosen)} branches")
         return write_branch(files, loaded, place, place.branch(lp, chosen), job.go_on)[0].id
 
     return work
-
-
-def _loaded(place: Place, job: Job[Any]) -> LoadedModel:
-    model = place.plan.model
-    job.say(f"loading {model.alias or model.folder}")
-    try:
-        return job.models.get(model.entry(), "auto", model.dtype)
-    except DriftscopeError as error:
-        raise RunError(
-            f"the model of {place.name} is not here: {error.what}", "Add it, or choose another run"
-        ) from error

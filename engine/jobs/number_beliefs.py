@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from engine.decode.generation import Generation
     from engine.models.loading import LoadedModel
 
-VERSION = 3
+VERSION = 4
 MOLECULES, DECIMALS, AT_ONCE = 100, 2, 4
 """Held-out molecules that are asked, decimals of the cells, and texts that are opened together."""
 SEED = 0

@@ -144,9 +144,12 @@ def costs_work(question: Question, blocks: Collection[int]) -> Work[dict[int, Bl
 
 def generation_of(question: Question, job: Job[Any]) -> Generation:
     """The LP's constraint, the prompt and the program as they were."""
-    choice = question.model
+    return generation_with(question, loaded_for(question.model, job))
+
+
+def loaded_for(choice: ModelChoice, job: Job[Any]) -> LoadedModel:
     job.say(f"loading {choice.alias or choice.folder}")
-    return generation_with(question, job.models.get(choice.entry(), choice.device, choice.dtype))
+    return job.models.get(choice.entry(), choice.device, choice.dtype)
 
 
 def generation_with(question: Question, loaded: LoadedModel) -> Generation:

@@ -7,7 +7,7 @@ those of the token at the place, before and after the LP of the row.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from statistics import median
 from typing import Any
@@ -53,18 +53,17 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     for entry in entries:
         branch = branch_place(entry)
         if branch is None:
-            raise RunError(
-                f"{entry.id} has no branches", "Make some: `python -m engine branch RUN/SAMPLE --at N --all`"
-            )
+            fix = "Make some: `python -m engine branch RUN/SAMPLE --at N --all`"
+            raise RunError(f"{entry.id} has no branches", fix)
         run_id, sample, at = branch
         place, number = f"{run_id}/{sample} token {at:,}", _conformer_at(store, entry, at)
-        parent, mols = None, dict[int, Chem.Mol]()
+        parent = None
         with suppress(DriftscopeError):  # the parent was removed
-            parent = store.entry(run_id)
-            mols = _conformers(store, parent, [sample], number)
-            if place not in [row["place"] for row in rows]:
-                rows += _rows(store, parent, place, at, sample, mols.get(sample), number)
-        rows += _rows(store, entry, place, at, None, mols.get(sample), number)
+            for row, parent in _answers(store, store.entry(run_id), at, number, sample):
+                if place not in [other["place"] for other in rows]:
+                    rows.append({**row, "place": place, "is_parent": True, "rmsd_ang": 0.0 if parent else None})
+        for row, mol in _answers(store, entry, at, number):
+            rows.append({**row, "place": place, "is_parent": False, "rmsd_ang": _rmsd_ang(mol, parent)})
     branches = [row for row in rows if not row["is_parent"]]
     return {"main": rows_table(rows, [*COLUMNS]), "branches": rows_table(branches, [*COLUMNS])}
 
@@ -85,35 +84,21 @@ def _conformer_at(store: Store, entry: Entry, at: int) -> int:
     return max(1, tokenizer.decode(rows[0]["ids"]).count(OPEN_TAG))
 
 
-def _conformers(store: Store, entry: Entry, samples: Sequence[int] | None, number: int) -> dict[int, Chem.Mol]:
-    """By sample, those that the strict reader takes; of an answer with several that of this number."""
-    named, about = conformers_of(store, entry.id, samples)
-    each = zip(named, about, strict=True)
-    return {of["sample_id"]: mol for (_, mol), of in each if of.get("conformer", number) == number}
-
-
-def _rows(
-    store: Store, entry: Entry, place: str, at: int, sample: int | None, parent: Chem.Mol | None, number: int
-) -> list[dict[str, Any]]:
-    """Of a branch's samples, or of the one sample that is their parent."""
+def _answers(
+    store: Store, entry: Entry, at: int, number: int, sample: int | None = None
+) -> Iterator[tuple[dict[str, Any], Chem.Mol | None]]:
+    """Of each sample, or of one, what is said of it, and its conformer of this number as the strict reader takes it."""
     facts = run_facts(store, entry.id)
     tokenizer, _ = run_tokenizer(facts)
-    mols = _conformers(store, entry, None if sample is None else [sample], number)
-    rows = []
+    named, about = conformers_of(store, entry.id, None if sample is None else [sample])
+    each = zip(named, about, strict=True)
+    mols = {of["sample_id"]: mol for (_, mol), of in each if of.get("conformer", number) == number}
     for row in store.table(_ROWS, {"run": entry.id, "at": at, "sample": sample}, of=[entry.id]).to_pylist():
-        of_sample = row.pop("sample_id")
-        rmsd_ang = 0.0 if sample is not None and parent is not None else _rmsd_ang(mols.get(of_sample), parent)
-        of_row = {
-            "sample": f"{entry.id}/{of_sample}",
-            "place": place,
-            "is_parent": sample is not None,
-            "lp": facts.lp_words,
-            "token": "" if tokenizer is None or row["token_id"] is None else tokenizer.piece(row["token_id"]),
-            "rmsd_ang": rmsd_ang,
-            "failed": listed([failed["check"] for failed in row["failed"] or ()]),
-        }
-        rows.append({**row, **of_row})
-    return rows
+        of_sample, id_ = row.pop("sample_id"), row["token_id"]
+        token = "" if tokenizer is None or id_ is None else tokenizer.piece(id_)
+        failed = listed([failed["check"] for failed in row["failed"] or ()])
+        of_row = {"sample": f"{entry.id}/{of_sample}", "lp": facts.lp_words, "token": token, "failed": failed}
+        yield {**row, **of_row}, mols.get(of_sample)
 
 
 def _rmsd_ang(mol: Chem.Mol | None, parent: Chem.Mol | None) -> float | None:
@@ -125,18 +110,18 @@ def _rmsd_ang(mol: Chem.Mol | None, parent: Chem.Mol | None) -> float | None:
 
 def answer(tables: Tables, options: Options) -> str:
     rows = tables["main"].to_pylist()
-    places = dict.fromkeys((row["place"], row["lp"]) for row in rows if not row["is_parent"])
-    return answer_text(_line(rows, place, lp) for place, lp in places)
-
-
-def _line(rows: Sequence[dict[str, Any]], place: str, lp: str) -> str:
-    parent = next((row for row in rows if row["is_parent"] and row["place"] == place), None)
-    branches = [row for row in rows if not row["is_parent"] and row["place"] == place and row["lp"] == lp]
-    usable = sum(row["usable"] is True for row in branches)
-    words = f"{place}, {counted(len(branches), 'branch', 'branches')} under {lp}: {usable} of {len(branches)} usable"
-    if parent is not None and parent["usable"] is not None:
-        words += f", the sample itself is{'' if parent['usable'] else ' not'}"
-    return f"{words}; {_rmsd_words([row['rmsd_ang'] for row in branches if row['rmsd_ang'] is not None])}."
+    parents = {row["place"]: row for row in rows if row["is_parent"]}
+    lines = []
+    for place, lp in dict.fromkeys((row["place"], row["lp"]) for row in rows if not row["is_parent"]):
+        branches = [row for row in rows if not row["is_parent"] and (row["place"], row["lp"]) == (place, lp)]
+        usable = sum(row["usable"] is True for row in branches)
+        words = (
+            f"{place}, {counted(len(branches), 'branch', 'branches')} under {lp}: {usable} of {len(branches)} usable"
+        )
+        if place in parents and parents[place]["usable"] is not None:
+            words += f", the sample itself is{'' if parents[place]['usable'] else ' not'}"
+        lines.append(f"{words}; {_rmsd_words([row['rmsd_ang'] for row in branches if row['rmsd_ang'] is not None])}.")
+    return answer_text(lines)
 
 
 def _rmsd_words(known: Sequence[float]) -> str:

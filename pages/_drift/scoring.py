@@ -8,7 +8,6 @@ sample, and name their model; beliefs are kept in the cache too.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import streamlit as st
@@ -21,27 +20,15 @@ from engine.jobs.service import Work
 from engine.models.registry import ModelEntry
 from engine.questions.drift_belief import belief_tables
 from engine.questions.question import Tables
-from pages._kit.asked import Asked, progress, submit
+from pages._kit.asked import Asked, asked, progress, show_error
 from pages._kit.errors import escaped
 
 Kind = Literal["steps", "costs", "beliefs"]
 
 
-@dataclass(slots=True)
-class Score(Asked):
+def _score(kind: Kind, inspection: Inspected) -> Asked:
     """A model's scores of one sample: steps by position, estimates by block, or beliefs."""
-
-    kind: Kind = "steps"
-    model: str = ""  # that was asked last
-    result_model: str = ""
-
-    def take(self, result: object) -> None:
-        self.result_model = self.model
-
-
-def _score(kind: Kind, inspection: Inspected) -> Score:
-    scores: dict[object, Score] = st.session_state.setdefault("scores", {})
-    return scores.setdefault((kind, inspection.run.run_id, inspection.sample["sample_id"]), Score(kind=kind))
+    return asked(kind, inspection.run.run_id, inspection.sample["sample_id"])
 
 
 def steps_of(inspection: Inspected) -> tuple[Mapping[int, Mapping[str, Any]], str]:
@@ -49,32 +36,31 @@ def steps_of(inspection: Inspected) -> tuple[Mapping[int, Mapping[str, Any]], st
     score = _score("steps", inspection)
     if score.result is None:
         return inspection.steps, ""
-    return {pos: with_pieces(row, inspection.tokenizer) for pos, row in score.result.items()}, score.result_model
+    return {pos: with_pieces(row, inspection.tokenizer) for pos, row in score.result.items()}, score.result_of
 
 
 def estimates_of(inspection: Inspected) -> tuple[Mapping[int, BlockEstimate], str]:
     score = _score("costs", inspection)
-    return (inspection.estimates, "") if score.result is None else (score.result, score.result_model)
+    return (inspection.estimates, "") if score.result is None else (score.result, score.result_of)
 
 
 def belief_tables_of(inspection: Inspected) -> Tables | None:
     """What the model believes of the numbers, where it was asked: the one chosen last in this session, or the run's."""
     if not inspection.can_score or not models_for(inspection.run):
         return None
-    request = request_of(inspection, _score("beliefs", inspection).result_model)
+    request = request_of(inspection, _score("beliefs", inspection).result_of)
     cells = request.kept.read()
     return None if cells is None else belief_tables(inspection, request.entry, cells)
 
 
 def show(inspection: Inspected, has_steps: bool) -> None:
     """Draw the form that scores this sample, or the progress of the job."""
-    steps, costs, beliefs = (_score(kind, inspection) for kind in get_args(Kind))
-    for score in (steps, costs, beliefs):
+    for kind in get_args(Kind):
+        score = _score(kind, inspection)
         if score.job is not None:
-            progress(score, score.kind, score.model, score.take)
+            progress(score, kind)
             return
-        if score.error:
-            st.error(escaped(score.error), icon=":material/error:")
+        show_error(score)
     if not inspection.can_score:
         return
     models = models_for(inspection.run)
@@ -97,7 +83,7 @@ def show(inspection: Inspected, has_steps: bool) -> None:
             type="secondary" if has_steps else "primary",
             key="ask-steps",
             on_click=_start,
-            args=(steps, inspection, entry, cut),
+            args=("steps", inspection, entry, cut),
         )
         st.button(
             "Show what it believes of each number",
@@ -105,7 +91,7 @@ def show(inspection: Inspected, has_steps: bool) -> None:
             key="ask-beliefs",
             help="The law of x, y and z of each atom under exact, each given the numbers before it",
             on_click=_start,
-            args=(beliefs, inspection, entry, cut),
+            args=("beliefs", inspection, entry, cut),
         )
         if cut:
             st.button(
@@ -114,16 +100,15 @@ def show(inspection: Inspected, has_steps: bool) -> None:
                 key="ask-costs",
                 help="The model continues each cut block: digits lost, and how far the atom moved",
                 on_click=_start,
-                args=(costs, inspection, entry, cut),
+                args=("costs", inspection, entry, cut),
             )
 
 
-def _start(score: Score, inspection: Inspected, entry: ModelEntry, cut: list[int]) -> None:
+def _start(kind: Kind, inspection: Inspected, entry: ModelEntry, cut: list[int]) -> None:
     def work() -> Work[Any]:
-        if score.kind == "beliefs":
+        if kind == "beliefs":
             return belief_work(request_of(inspection, entry.name))
         question = question_of(inspection, entry)
-        return score_work(question) if score.kind == "steps" else costs_work(question, cut)
+        return score_work(question) if kind == "steps" else costs_work(question, cut)
 
-    score.model = entry.name
-    submit(score, work)
+    _score(kind, inspection).submit(work, entry.name)

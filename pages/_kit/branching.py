@@ -5,6 +5,7 @@ on from there under any LP. The app's worker scores and writes; Drift and Live s
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import streamlit as st
 
@@ -12,21 +13,12 @@ from engine.errors import DriftscopeError
 from engine.figures.words import counted, percent
 from engine.inspection.runs import run_facts
 from engine.inspection.sample import Inspected
-from engine.jobs.branching import (
-    LEAST,
-    PUT_RIGHT,
-    TokenChoice,
-    alternatives_work,
-    branch_work,
-    home_of,
-    lost_place,
-    place_of,
-)
+from engine.jobs.branching import LEAST, PUT_RIGHT, TokenChoice, alternatives_work, branch_work, lost_place, place_of
 from engine.jobs.service import Work
 from engine.lp_records import LPS, lp_record
 from engine.store.entries import branch_place
 from engine.store.store import Store
-from pages._kit.asked import Asked, progress, submit
+from pages._kit.asked import asked, progress, show_error
 from pages._kit.components.atom_view import visible
 from pages._kit.errors import escaped
 from pages._kit.inspected import inspected, open_store
@@ -35,13 +27,13 @@ HELP = (
     "Probability of each token before the LP → among the tokens that the LP allows (shaped and guarded take more away "
     "later). A click goes on from there: all ids before stay, and the rest is written anew by the sample's own seed."
 )
+MOST_SHOWN = 40
 OnWritten = Callable[[str], None]
 """Gets the branch, RUN/SAMPLE."""
 
 
-def _asked(*key: object) -> Asked:
-    asked: dict[object, Asked] = st.session_state.setdefault("branching", {})
-    return asked.setdefault(key, Asked())
+def _of(inspection: Inspected) -> tuple[str, int]:
+    return inspection.run.run_id, inspection.sample["sample_id"]
 
 
 def position_of(inspection: Inspected, column: int | None) -> int | None:
@@ -54,38 +46,32 @@ def ask(inspection: Inspected, at: int | None) -> None:
     """For a click on a token: its alternatives, under the LP that was chosen last."""
     if at is None or not inspection.can_score:
         return
-    run_id, sample_id, lp = inspection.run.run_id, inspection.sample["sample_id"], _lp(inspection)
-    asked = _asked(run_id, sample_id, at, lp)
-    if asked.job is None and asked.result is None:
-        submit(asked, lambda: alternatives_work(place_of(open_store(), run_id, sample_id, at), lp))
+    chosen = st.session_state.get(f"branch-lp-{inspection.run.run_id}")
+    lp = str(chosen or inspection.run.lp_record.name)
+    alternatives = asked("alternatives", *_of(inspection), at, lp)
+    if alternatives.job is None and alternatives.result is None:
+        alternatives.submit(lambda: alternatives_work(place_of(open_store(), *_of(inspection), at), lp))
 
 
 def _write(inspection: Inspected, at: int, lp: str, tokens: Sequence[int] | None) -> None:
-    run_id, sample_id = inspection.run.run_id, inspection.sample["sample_id"]
-
     def work() -> Work[str]:
         store = open_store()
-        return branch_work(home_of(store, run_id), place_of(store, run_id, sample_id, at), lp, tokens)
+        return branch_work(store, place_of(store, *_of(inspection), at), lp, tokens)
 
-    submit(_asked(run_id, sample_id), work)
-
-
-def _lp(inspection: Inspected) -> str:
-    return str(st.session_state.get(f"branch-lp-{inspection.run.run_id}") or inspection.run.lp_record.name)
+    asked("branch", *_of(inspection)).submit(work)
 
 
-def show(inspection: Inspected, at: int | None, on_written: OnWritten) -> None:
+def show(inspection: Inspected, at: int | None, on_written: OnWritten = lambda branch: None) -> None:
     """Next to the view of tokens. ``at`` is the position of the one that was clicked."""
     if not inspection.can_score:
         return
     key = f"{inspection.run.run_id}-{inspection.sample['sample_id']}"
-    writing = _asked(inspection.run.run_id, inspection.sample["sample_id"])
+    writing = asked("branch", *_of(inspection))
     if writing.job is not None:
         progress(writing, f"branch-{key}", on_done=lambda run_id: on_written(f"{run_id}/0"))
         return
     with st.container(gap="xsmall", key=f"branching-{key}"):
-        if writing.error:
-            st.error(escaped(writing.error), icon=":material/error:")
+        show_error(writing)
         if inspection.lost:
             _put_right(inspection, key)
         if at is not None:
@@ -110,9 +96,8 @@ def _put_right(inspection: Inspected, key: str) -> None:
 
 
 def _alternatives(inspection: Inspected, at: int, key: str) -> None:
-    names = [name for name in LPS if not lp_record(name).by_server]
+    names, own = [name for name in LPS if not lp_record(name).by_server], inspection.run.lp_record.name
     with st.container(horizontal=True, vertical_alignment="bottom", gap="xsmall"):
-        own = inspection.run.lp_record.name
         lp = st.selectbox(
             "Branch under the LP",
             names,
@@ -122,8 +107,8 @@ def _alternatives(inspection: Inspected, at: int, key: str) -> None:
             on_change=ask,
             args=(inspection, at),
         )
-        asked = _asked(inspection.run.run_id, inspection.sample["sample_id"], at, lp)
-        if asked.result is not None:
+        found = asked("alternatives", *_of(inspection), at, lp)
+        if found.result is not None:
             st.button(
                 f"All over {100 * LEAST:g} %",
                 key=f"branch-all-{key}",
@@ -132,22 +117,21 @@ def _alternatives(inspection: Inspected, at: int, key: str) -> None:
                 on_click=_write,
                 args=(inspection, at, lp, None),
             )
-        elif asked.job is None:
+        elif found.job is None:
             st.button(f"Alternatives of token {at:,}", key=f"branch-ask-{key}", on_click=ask, args=(inspection, at))
-    if asked.job is not None:
-        progress(asked, f"alternatives-of-{key}")
-    elif asked.error:
-        st.error(escaped(asked.error), icon=":material/error:")
-    elif asked.result is not None:
-        _buttons(inspection, at, lp, asked.result, key)
+    show_error(found)
+    if found.job is not None:
+        progress(found, f"alternatives-of-{key}")
+    elif found.result is not None:
+        _buttons(inspection, at, lp, found.result, key)
 
 
 def _buttons(inspection: Inspected, at: int, lp: str, found: Sequence[TokenChoice], key: str) -> None:
     st.caption(escaped(f"Token {at:,}: before the LP → after {lp}"), help=HELP)
-    if found and found[0].p_lp is None:
+    if found[0].p_lp is None:
         st.caption(escaped(f"{lp} does not allow the text before this token. Choose another LP, such as none."))
     with st.container(horizontal=True, gap="xsmall", key=f"alternatives-{key}"):
-        for token in found:
+        for token in [token for place, token in enumerate(found) if place < MOST_SHOWN or token.is_written]:
             after = percent(token.p_lp) if token.p_lp else "not allowed"
             st.button(
                 f"**{escaped(visible(token.piece))}** {percent(token.p_raw)} → {after}",
@@ -165,15 +149,15 @@ def _buttons(inspection: Inspected, at: int, lp: str, found: Sequence[TokenChoic
 
 def branches_of(store: Store, inspection: Inspected) -> dict[str, str]:
     """Of this sample: RUN/SAMPLE and what is said of it, the newest run first."""
-    here = inspection.run.run_id, inspection.sample["sample_id"]
     words: dict[str, str] = {}
     for entry in reversed(store.listing().entries):
         branch = branch_place(entry)
-        if branch is not None and branch[:2] == here:
-            count = int(entry.row.get("samples") or 0)
+        if branch is not None and branch[:2] == _of(inspection):
             about = f"branch from token {branch[2]:,} · {entry.row['lp']}"
-            of = [f" · {number + 1} of {counted(count, 'token')}" if count > 1 else "" for number in range(count)]
-            words.update({f"{entry.id}/{number}": about + of[number] for number in range(count)})
+            count = int(entry.row.get("samples") or 0)
+            for number in range(count):
+                of = f" · {number + 1} of {counted(count, 'token')}" if count > 1 else ""
+                words[f"{entry.id}/{number}"] = about + of
     return words
 
 
@@ -183,34 +167,14 @@ def inspected_branch(store: Store, name: str, number: int) -> Inspected:
     return inspected(store, run_facts(store, run_id), int(sample)).of_conformer(number)
 
 
-def _chosen_key(inspection: Inspected) -> str:
-    return f"branch-under-{inspection.run.run_id}-{inspection.sample['sample_id']}"
-
-
-def put_branch(inspection: Inspected, name: str) -> None:
-    """To be chosen where the choice is drawn next."""
-    st.session_state[f"new-{_chosen_key(inspection)}"] = name
-
-
-def choose_branch(store: Store, inspection: Inspected) -> None:
-    """Of a page whose address does not name it."""
-    words, key = branches_of(store, inspection), _chosen_key(inspection)
-    new = st.session_state.pop(f"new-{key}", None)
-    if new in words:
-        st.session_state[key] = new
-    if words:
-        st.selectbox(
-            "Branch under each row",
-            list(words),
-            index=None,
-            key=key,
-            format_func=words.__getitem__,
-            placeholder="Branch under each row",
-            label_visibility="collapsed",
-        )
-
-
-def chosen_branch(store: Store, inspection: Inspected) -> Inspected | None:
-    key = _chosen_key(inspection)
-    name = st.session_state.get(f"new-{key}") or st.session_state.get(key)
-    return inspected_branch(store, name, inspection.number) if name in branches_of(store, inspection) else None
+def chosen_branch(store: Store, inspection: Inspected, *, draws: bool = False) -> Inspected | None:
+    """On a page whose address does not name it: the newest at first. ``draws`` the choice."""
+    words = branches_of(store, inspection)
+    if not words:
+        return None
+    key = f"branch-under-{inspection.run.run_id}-{inspection.sample['sample_id']}-{len(words)}"
+    name = st.session_state.setdefault(key, next(iter(words)))
+    if draws:
+        hidden: Any = {"label_visibility": "collapsed", "placeholder": "Branch under each row"}
+        name = st.selectbox("Branch", list(words), index=None, key=key, format_func=words.__getitem__, **hidden)
+    return inspected_branch(store, name, inspection.number) if name in words else None

@@ -201,9 +201,7 @@ def atoms(lane: Running, shown: int, seen: Inspected | None) -> None:
     run_id, sample_id, column = st.session_state.get(_TOKEN, ("", 0, None))
     is_here = (run_id, sample_id) == (seen.run.run_id, seen.sample["sample_id"])
     at = branching.position_of(seen, column) if is_here else None
-    store = open_store()
-    branching.choose_branch(store, seen)
-    branch = branching.chosen_branch(store, seen)
+    branch = branching.chosen_branch(open_store(), seen, draws=True)
     if branch is not None:
         of_branch = rows_of_sample(branch, branch.steps, branch.estimates)
         rows = rows_under(rows, view_rows(of_branch, tokens_of_sample(branch, branch.steps), "branch"))
@@ -216,7 +214,7 @@ def atoms(lane: Running, shown: int, seen: Inspected | None) -> None:
         on_pick=lambda atom, column: _pick(seen, atom, column),
         max_height=ROWS_PX,
     )
-    branching.show(seen, at, lambda name: branching.put_branch(seen, name))  # below, so that a click moves no row
+    branching.show(seen, at)  # below, so that a click moves no row
 
 
 def _pick(seen: Inspected, atom: int | None, column: int | None) -> None:

@@ -399,7 +399,7 @@ def test_a_run_without_steps_is_scored_and_says_by_whom(own: Store, button: str,
     app = opened(run=BARE)
     assert before in strip(app) and after not in strip(app)
     app.button(key=button).click().run()
-    (job,) = [score.job for score in app.session_state["scores"].values() if score.job]
+    (job,) = [score.job for score in app.session_state["asked"].values() if score.job]
     ended(job)
     app.run()
     assert not app.exception and not app.error and after in strip(app)
@@ -411,10 +411,9 @@ def test_a_click_on_a_token_shows_alternatives_and_a_click_on_one_writes_a_branc
     at = next(row.pos for row in aligned.rows if row.pos is not None and row.pos > 40 and not row.forced)
     column = next(column for column, row in enumerate(aligned.rows) if row.pos == at)
     app = opened(run=run_id, sample="3", token=str(column))
-    asked = app.session_state["branching"].values()
-    assert not any(one.job or one.result for one in asked), "a link starts nothing"
+    assert not any(one.job or one.result for one in app.session_state["asked"].values()), "a link starts nothing"
     app.button(key=f"branch-ask-{EXACT}-3").click().run()
-    (asked,) = [asked for asked in app.session_state["branching"].values() if asked.job]
+    (asked,) = [asked for asked in app.session_state["asked"].values() if asked.job]
     ended(asked.job)
     app.run()
     (written,) = [token for token in asked.result if token.is_written]
@@ -422,7 +421,7 @@ def test_a_click_on_a_token_shows_alternatives_and_a_click_on_one_writes_a_branc
     assert len(labels) == len(asked.result) and any(f" {percent(written.p_raw)} → " in label for label in labels)
     other = next(token for token in asked.result if token.p_lp and not token.is_written)
     app.button(key=f"branch-{EXACT}-3-{other.token_id}").click().run()
-    ended(app.session_state["branching"][EXACT, 3].job)
+    ended(app.session_state["asked"]["branch", EXACT, 3].job)
     app.run()
     name = query(app, "under")
     assert name is not None and not app.exception and not app.error
@@ -441,7 +440,7 @@ def test_what_lost_the_molecule_is_put_right_by_one_click_or_one_line_says_why_n
     assert "atoms before it are wrong already" in words(opened(run=EXACT, sample="0"))
     app = opened(run=EXACT, sample="5")
     app.button(key=f"put-right-{EXACT}-5").click().run()
-    ended(app.session_state["branching"][EXACT, 5].job)
+    ended(app.session_state["asked"]["branch", EXACT, 5].job)
     app.run()
     usable = table(app, "rmsd_ang")["usable"]
     assert list(usable) == [False, True] and not app.error

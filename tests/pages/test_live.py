@@ -459,16 +459,18 @@ def test_a_token_of_a_lane_has_alternatives_and_a_branch_comes_under_the_rows(li
     column = next(column for column, row in enumerate(lane.watch.alignment(0).rows) if row.pos == at)
     app.session_state["lane_1"] = picked_atom(column)
     app.run()
-    (asked,) = [asked for key, asked in app.session_state["branching"].items() if at in key[2:]]
+    (asked,) = [asked for key, asked in app.session_state["asked"].items() if at in key[3:]]
     if asked.job:  # it may have ended while the page was drawn
         ended(asked.job)
         app.run()
     token = next(token for token in asked.result if token.p_lp and not token.is_written)
     app.button(key=f"branch-{lane.run_id}-0-{token.token_id}").click().run()
-    if job := app.session_state["branching"][lane.run_id, 0].job:
+    if job := app.session_state["asked"]["branch", lane.run_id, 0].job:
         ended(job)
         app.run()
-    chosen: Any = app.selectbox(key=f"branch-under-{lane.run_id}-0")
+    app.session_state["sent under lane_1"] = {}  # as where the browser asks for all of it
+    app.run()
+    chosen: Any = app.selectbox(key=f"branch-under-{lane.run_id}-0-1")
     assert not app.exception and not app.error
     assert chosen.value.endswith("/0") and f"branch from token {at} · exact" in chosen.options
     rows = open_store().rows("SELECT token_ids FROM samples WHERE run_id = $1", [chosen.value[:-2]])

@@ -75,7 +75,7 @@ def test_each_generation_begins_with_its_token_and_draws_as_its_parent(loaded: L
     third = parents.run()[2]
     at = next(pos for pos, is_forced in enumerate(third.forced) if not is_forced and pos > 20)
     stored = parents.stored(2, third.token_ids[: at + 1])
-    found = alternatives(reader_of(loaded), parents.constraint, stored, loaded.tokenizer.vocab_size, 20)
+    found = alternatives(reader_of(loaded), parents.constraint, stored, loaded.tokenizer.vocab_size)
     assert third.token_ids[at] in [id_ for id_, *_ in found]
     assert sum(p_lp or 0.0 for *_, p_lp in found) <= 1.0 + 1e-6
     assert all(p_lp == 0.0 or (p_lp or 0.0) >= p_raw - 1e-9 for _, p_raw, p_lp in found)
