@@ -14,6 +14,8 @@ from torch import Tensor
 from engine.decode.plan import Sampling
 
 CHUNK = 512
+FEW_CHUNKS, ROWS_AT_ONCE = 4, 4
+"""Up to how many chunks a row is summed as a whole; and how many rows at once by chunks on a CPU."""
 MOST_SORTED = 512
 """The likeliest columns among which a nucleus is sought first."""
 _GOLDEN = 0x9E3779B97F4A7C15
@@ -42,12 +44,44 @@ def sample(logits: Tensor, sampling: Sampling, uniform: Tensor) -> Tensor:
             if is_blind or not bool((held > sampling.top_p).all()):
                 values, columns = logits.sort(dim=-1, descending=True)
         return _sample_among(values, columns, total, sampling, uniform)
-    chances = (logits.float() / sampling.temperature).softmax(dim=-1)
-    if sampling.min_p > 0:
-        is_kept = chances >= sampling.min_p * chances.amax(dim=-1, keepdim=True)
-        chances = torch.where(is_kept, chances, 0.0)
-        chances = chances / chances.sum(dim=-1, keepdim=True)
-    return draw(chances, uniform)
+    logits = logits.float()
+    peak = logits.amax(dim=-1, keepdim=True)
+    if width <= FEW_CHUNKS * CHUNK:
+        return draw(_weigh(logits, peak, sampling, torch.empty_like(logits)), uniform)
+    return _sample_by_chunks(logits, peak, sampling, uniform)
+
+
+def _weigh(logits: Tensor, peak: Tensor, sampling: Sampling, out: Tensor) -> Tensor:
+    """``out``, with chances over that of the likeliest token; 0 where that is less than min-p."""
+    torch.sub(logits, peak, out=out)
+    if sampling.temperature != 1.0:
+        out.div_(sampling.temperature)
+    out.exp_()
+    return out.mul_(out >= sampling.min_p) if sampling.min_p > 0 else out
+
+
+def _sample_by_chunks(logits: Tensor, peak: Tensor, sampling: Sampling, uniform: Tensor) -> Tensor:
+    """Draws from wide logits [B, L]: chunks are summed, and the one that the draw falls into is looked at again.
+
+    On a CPU a few rows at a time go through one buffer: those of a whole batch would leave the processor's cache
+    between two operations.
+    """
+    rows, width = logits.shape
+    at_once = min(rows, ROWS_AT_ONCE) if logits.device.type == "cpu" else rows
+    buffer = logits.new_zeros((at_once, width + -width % CHUNK))
+    sums = []
+    for part, top in zip(logits.split(at_once), peak.split(at_once), strict=True):
+        weights = buffer[: len(part)]
+        _weigh(part, top, sampling, weights[:, :width])
+        sums.append(weights.unflatten(1, (-1, CHUNK)).sum(dim=2))
+    ends = torch.cat(sums).to(uniform.dtype).cumsum(dim=-1)
+    target = uniform[:, None] * ends[:, -1:]
+    chunk = _passing(ends, target)[:, None]
+    columns = chunk * CHUNK + torch.arange(CHUNK, device=logits.device)
+    inside = logits.gather(1, columns.clamp(max=width - 1))
+    weights = _weigh(inside, peak, sampling, inside).masked_fill_(columns >= width, 0.0)
+    before = torch.nn.functional.pad(ends, (1, 0)).gather(1, chunk)
+    return chunk[:, 0] * CHUNK + _passing(weights.to(uniform.dtype).cumsum(dim=-1), target - before)
 
 
 def _likeliest(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
@@ -80,21 +114,9 @@ def _sample_among(values: Tensor, columns: Tensor, total: Tensor | None, samplin
 
 
 def draw(chances: Tensor, uniform: Tensor) -> Tensor:
-    """The index at which the running sum of probabilities [B, L] passes each row's uniform number [B].
-
-    Where a row is wide, whole chunks are summed first, and the running sum is taken within the chunk that passes.
-    """
-    width = chances.shape[-1]
-    if width <= 2 * CHUNK:
-        sums = chances.to(uniform.dtype).cumsum(dim=-1)
-        return _passing(sums, uniform[:, None] * sums[:, -1:])
-    chunks = torch.nn.functional.pad(chances, (0, -width % CHUNK)).unflatten(-1, (-1, CHUNK))  # [B, C, CHUNK]
-    ends = chunks.sum(dim=-1, dtype=uniform.dtype).cumsum(dim=-1)
-    target = uniform[:, None] * ends[:, -1:]
-    chunk = _passing(ends, target)[:, None]
-    before = torch.nn.functional.pad(ends, (1, 0)).gather(1, chunk)
-    sums = chunks.gather(1, chunk[..., None].expand(-1, -1, CHUNK))[:, 0].to(uniform.dtype).cumsum(dim=-1)
-    return chunk[:, 0] * CHUNK + _passing(sums, target - before)
+    """The index at which the running sum of probabilities [B, L] passes each row's uniform number [B]."""
+    sums = chances.to(uniform.dtype).cumsum(dim=-1)
+    return _passing(sums, uniform[:, None] * sums[:, -1:])
 
 
 def _passing(sums: Tensor, target: Tensor) -> Tensor:
