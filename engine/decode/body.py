@@ -40,6 +40,8 @@ LEAST_PACKED = 3 * 2**17
 MEANT_ROWS = 8
 """The number of rows that the order is chosen for; it hardly matters which."""
 
+ALIGNED_COLUMNS = 16
+"""Of the head, of which a GPU takes a multiple at a time."""
 MOST_SHARE = 0.5
 """Of the vocabulary: with more columns of the head than that, a copy costs more than it saves."""
 
@@ -210,7 +212,7 @@ class Body:
         self.layers = made.layers[is_packed]
         self.dtype, self.device = self.embedding.dtype, self.embedding.device
         self.cos, self.sin = self._rotations(core, positions)
-        self._run: Callable[[Tensor, TokenLayout, KvCache], Tensor] = self._layers_of
+        self._run: Callable[[Tensor, TokenLayout, KvCache], Tensor] = self.layers_of
 
     @property
     def vocab_rows(self) -> int:
@@ -227,13 +229,18 @@ class Body:
 
     def compile(self, backend: str = "inductor") -> None:
         """Run through ``torch.compile`` from here on. Shapes stay open; the first passes take a minute or two."""
-        self._run = torch.compile(self._layers_of, dynamic=True, backend=backend)
+        self._run = torch.compile(self.layers_of, dynamic=True, backend=backend)
+
+    def run_by(self, run: Callable[[Tensor, TokenLayout, KvCache], Tensor]) -> None:
+        """In place of the plain layers, from here on."""
+        self._run = run
 
     def __call__(self, ids: Tensor, layout: TokenLayout, cache: KvCache) -> Tensor:
         """Hidden states [N, W] of ids [N]."""
         return self._run(ids, layout, cache)
 
-    def _layers_of(self, ids: Tensor, layout: TokenLayout, cache: KvCache) -> Tensor:
+    def layers_of(self, ids: Tensor, layout: TokenLayout, cache: KvCache) -> Tensor:
+        """Hidden states [N, W] by torch's own operations."""
         hidden = functional.embedding(ids, self.embedding)
         cos, sin = self.cos[layout.positions], self.sin[layout.positions]  # [N, 1, D]
         groups = self.heads // self.kv_heads
@@ -350,7 +357,8 @@ class LiveHead:
         columns = np.arange(wanted.max() + 1) if is_slice else wanted
         self.ids = torch.from_numpy(columns).to(head.device)  # [C]
         self.whole = whole() if is_slice else None
-        self.weight = head[: len(columns)] if is_slice else head[self.ids]  # [C, W]
+        aligned = ALIGNED_COLUMNS if head.device.type == "cuda" else 1
+        self.weight = _rows_of(head, self.ids, aligned, is_slice=is_slice)  # [C, W], or some rows more
         legal = automaton.legal
         self.bias = _bias(legal[:, automaton.classes[columns]], head)  # [Q, C]
         self.symbol_bias = _bias(legal[:, -SYMBOLS:], head)  # [Q, 2]
@@ -377,7 +385,7 @@ class LiveHead:
             columns = self.column_of[symbols]  # [B, 2]
             values = torch.where(symbols == NO_ID, bias.gather(1, columns), self.symbol_bias[state.node])
             bias = bias.scatter(1, columns, values)
-        if hidden.dtype == torch.float32:
+        if hidden.dtype == torch.float32 and len(self.weight) == len(self.ids):
             return torch.addmm(bias, hidden, self.weight.t())
         return self._logits(hidden) + bias
 
@@ -395,7 +403,16 @@ class LiveHead:
     def _logits(self, hidden: Tensor) -> Tensor:
         if self.whole is not None:
             return self.whole(hidden)[:, : len(self.ids)].float()
-        return functional.linear(hidden, self.weight).float()
+        return functional.linear(hidden, self.weight)[:, : len(self.ids)].float()
+
+
+def _rows_of(head: Tensor, ids: Tensor, aligned: int, *, is_slice: bool) -> Tensor:
+    """The head's rows ``ids``, the first ones without a copy, and behind them others up to a multiple of ``aligned``:
+    of an odd number of rows a GPU takes a slow kernel."""
+    rows = len(ids) + -len(ids) % aligned
+    if is_slice:
+        return head[:rows]
+    return head[functional.pad(ids, (0, rows - len(ids)))]
 
 
 def _bias(legal: NDArray[np.bool_], head: Tensor) -> Tensor:

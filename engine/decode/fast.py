@@ -57,12 +57,17 @@ class FastBackend:
         *,
         is_static: bool | None = None,
         compile: bool = False,
+        has_kernels: bool = True,
     ) -> None:
-        """``is_static``: steps of fixed shapes; None: where there is a CUDA device to capture them."""
+        """``is_static``: steps of fixed shapes; None: where there is a CUDA device to capture them. ``has_kernels``:
+        there by kernels of our own, where they run."""
         is_packed = False if compile else None  # compiled code has its own order
         self.body = Body(model, positions_of(model.config), is_packed=is_packed)
+        self.why_plain = ""
         if compile:
             self.body.compile()
+        elif has_kernels and self.body.device.type == "cuda":
+            self.why_plain = _use_kernels(self.body)
         self.constraint, self.end_id, self.vocab_size = constraint, end_id, vocab_size
         self.is_static = self.body.device.type == "cuda" if is_static is None else is_static
 
@@ -79,10 +84,22 @@ class FastBackend:
     ) -> Events:
         if not requests:
             return
+        if self.why_plain and self.why_plain not in counters.notes:
+            counters.notes.append(self.why_plain)
         is_asked = any(isinstance(request.guard, AnswerShape) for request in requests)  # on the host, each step
         loop = StaticLoop if self.is_static and not options.is_stepwise and not is_asked else Loop
         parts = (self.body, self.constraint, self.end_id, self.vocab_size)
         yield from loop(*parts, requests, options, counters, cancelled).events()
+
+
+def _use_kernels(body: Body) -> str:
+    """Why not; empty where they are used."""
+    try:
+        from engine.decode.kernels import use_kernels  # Triton comes with torch for CUDA alone
+    except ImportError:
+        return "without kernels of our own: Triton is missing"
+    why_not = use_kernels(body)
+    return f"without kernels of our own: {why_not}" if why_not else ""
 
 
 class StaticLoop(Loop):

@@ -24,6 +24,7 @@ import torch
 from torch._C._profiler import _ExperimentalConfig
 from torch.profiler import ProfilerActivity, profile
 
+from engine.decode.fast import FastBackend
 from tools.bench._measure import figure, machine, note, show, spread
 from tools.bench._sides import EXACT, FREE, HF_EXACT, HF_KEYED, HF_OWN, Run, Side, timed
 from tools.bench._sized import HEAVY_ATOMS, MOLECULES, Shape, SizedModel
@@ -163,6 +164,10 @@ def main() -> None:
     )
     for shape, reported in shapes.items():
         model = SizedModel(shape, device, dtype)
+        backend = model.backend(FREE)
+        assert isinstance(backend, FastBackend)
+        if device.type == "cuda":
+            note(f"{shape.name}: {backend.why_plain or 'kernels of our own'}")
         for batch in batches:
             limits = [tokens] * max(batch, molecules if batch > 1 else 1)
             measure(model, reported, sides, batch, limits, rounds, copied)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from engine.decode.body import Body, KvCache, Product, grid_layout, packed_layout
+from engine.decode.body import Body, KvCache, Product, _rows_of, grid_layout, packed_layout
 from tests.support import of_soak, sized
 from tools.training.shapes import ModelShape
 
@@ -135,3 +135,13 @@ def test_each_matrix_is_packed_by_its_own_size(monkeypatch: pytest.MonkeyPatch) 
     assert body.whole_head is None  # its 50 rows are few
     monkeypatch.setattr("engine.decode.body.free_memory", lambda device: 1_000_000)
     assert not any(product.is_packed for product in products_of(Body(same, 8)))
+
+
+@pytest.mark.parametrize(("count", "is_slice"), [(5, False), (16, False), (5, True), (39, True)])
+def test_a_head_for_a_gpu_has_the_rows_asked_for_and_then_others(count: int, *, is_slice: bool) -> None:
+    head = torch.randn(40, 3)
+    ids = torch.arange(count) if is_slice else torch.randperm(40)[:count].sort().values
+    rows = _rows_of(head, ids, 16, is_slice=is_slice)
+    assert torch.equal(rows[:count], head[ids])
+    assert len(rows) == {5: 16, 16: 16, 39: 40}[count]  # 40: no more are there
+    assert (rows.data_ptr() == head.data_ptr()) == is_slice
