@@ -24,7 +24,7 @@ def belief(
 ) -> int:
     """what a model believes of each number of a stored text; of a model: whether its spread is right
 
-    What was computed is kept in the cache, for `ask drift_belief` and `ask drift_coverage`. A model is asked about 100
+    What was computed is kept in the cache, for `ask drift_belief` and `ask drift_coverage`. A model is asked about 99
     held-out molecules in the frame of the demo models' training: give texts of another frame by --texts.
     """
     from engine.inspection.sample import inspect_sample

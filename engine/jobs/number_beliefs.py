@@ -1,27 +1,25 @@
 """Computes what a model believes of numbers, and keeps it: of one stored sample, and of held-out reference texts.
 
-The reference texts have one conformer by ETKDG of each held-out molecule, in the frame that the demo models were
-trained in. A checkpoint that was trained in another frame needs texts of its own.
+The references are one conformer by ETKDG of each of 99 held-out molecules, in the frame that the demo models were
+trained in. A checkpoint that was trained in another frame needs texts of its own; of these only the cell is known that
+a written number stands for, and of bins not what their frame puts at 0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from engine.chem.conformers import reference_conformers
 from engine.chem.enriched import CLOSE_TAG, OPEN_TAG, SMILES_TAGS, enriched_text, format_number
-from engine.chem.molecule_sets import load_run_set
+from engine.chem.molecule_sets import rows_of
 from engine.chem.smiles import parse_written
-from engine.chem.text_frame import UNITS_PER_ANG, anchors_of, text_frame
 from engine.decode.plan import Plan
-from engine.errors import EmbedError, ModelError, RunError
+from engine.errors import ModelError, RunError
+from engine.figures.laws import Array
 from engine.inspection.kept_tables import KeptTable, weights_of
 from engine.inspection.number_beliefs import belief_cells
 from engine.inspection.sample import Inspected
@@ -36,9 +34,9 @@ if TYPE_CHECKING:
     from engine.decode.generation import Generation
     from engine.models.loading import LoadedModel
 
-VERSION = 4
-MOLECULES, DECIMALS, AT_ONCE = 100, 2, 4
-"""Held-out molecules that are asked, decimals of the cells, and texts that are opened together."""
+VERSION = 5
+DECIMALS, AT_ONCE = 2, 4
+"""Of the cells, and texts that are opened together."""
 SEED = 0
 HELD_OUT = "held-out molecules, one conformer by ETKDG each"
 
@@ -97,11 +95,15 @@ def coverage_of(entry: ModelEntry) -> KeptTable:
     return KeptTable("belief-coverage", [VERSION, weights_of(entry)])
 
 
-def reference_text(molecule: Molecule, form: NumberFormat) -> str:
-    """One conformer by ETKDG, in the frame of the demo models' training; ``molecule`` is described as the text is."""
-    positions = reference_conformers(molecule, seed=SEED).GetConformer().GetPositions()
-    placed = _in_frame(np.rint(positions * UNITS_PER_ANG), molecule) / UNITS_PER_ANG
-    numbers = tuple((format_number(x, form), format_number(y, form), format_number(z, form)) for x, y, z in placed)
+def references() -> list[tuple[str, Array]]:
+    """SMILES and places [atoms, 3] in angstrom, in the frame of the demo models' training."""
+    rows = [(smiles, [place.split(",") for place in places.split()]) for smiles, places in rows_of("references.tsv")]
+    return [(smiles, np.array(places, dtype=np.float64)) for smiles, places in rows]
+
+
+def reference_text(molecule: Molecule, places: Array, form: NumberFormat) -> str:
+    """``molecule`` is described as the text is."""
+    numbers = tuple((format_number(x, form), format_number(y, form), format_number(z, form)) for x, y, z in places)
     return f"{OPEN_TAG}{enriched_text(molecule.smiles, molecule.descriptors, numbers, form)}{CLOSE_TAG}"
 
 
@@ -115,43 +117,37 @@ def prompted_texts(lines: Sequence[str]) -> list[tuple[str, str]]:
 
 def cover(
     loaded: LoadedModel,
-    texts: Sequence[tuple[str, str]] = (),
+    texts: Sequence[tuple[str, str | Array]] = (),
     source: str = HELD_OUT,
     progress: Callable[[int, int], None] = lambda done, texts: None,
 ) -> pa.Table:
-    """``texts``: SMILES and answers in place of those of held-out molecules, from ``source``. ``ModelError`` where no
+    """``texts``: SMILES, and answers or places, in place of the references, from ``source``. ``ModelError`` where no
     number of them has a law: then what was kept before stays."""
     from engine.decode.generation import Generation
     from engine.decode.number_laws import number_laws
     from engine.decode.scoring import reader_of
 
-    smiles = [text[0] for text in texts] or load_run_set(MOLECULES)
+    texts = texts or references()
     reader, generation = reader_of(loaded), Generation(loaded, [], Plan("exact"))
     rng, rows = np.random.default_rng(SEED), list[dict[str, Any]]()
-    for first in range(0, len(smiles), AT_ONCE):
-        part = generation.more(list(map(parse_written, smiles[first : first + AT_ONCE])))
-        stored = {}
-        for index, molecule in enumerate(part.molecules):
-            with suppress(EmbedError):  # a molecule without a conformer is left out
-                text = texts[first + index][1] if texts else reference_text(molecule, part.form)
-                stored[index] = part.stored(index, loaded.tokenizer.encode(text))
-        by_text = number_laws(reader, part.constraint, list(stored.values()), decimals=DECIMALS)
-        for index, blocks in zip(stored, by_text, strict=True):
-            laws = [law for block in blocks for law in block.laws]
-            written = [block.written for block in blocks]
-            true = _true_numbers(written, part.molecules[index], part.form, rng).reshape(-1).tolist()
-            rows += [
-                {
-                    "molecule": first + index,
-                    "axis": AXES[number % len(AXES)],
-                    "level": law.below(value),
-                    "reach": law.reach(value),
-                    "source": source,
-                }
-                for number, (law, value) in enumerate(zip(laws, true, strict=True))
-                if not np.isnan(value)
-            ]
-        progress(min(first + AT_ONCE, len(smiles)), len(smiles))
+    for first in range(0, len(texts), AT_ONCE):
+        some = texts[first : first + AT_ONCE]
+        part = generation.more([parse_written(smiles) for smiles, _ in some])
+        stored = []
+        for index, (molecule, (_, of)) in enumerate(zip(part.molecules, some, strict=True)):
+            text = of if isinstance(of, str) else reference_text(molecule, of, part.form)
+            stored.append(part.stored(index, loaded.tokenizer.encode(text)))
+        by_text = number_laws(reader, part.constraint, stored, decimals=DECIMALS)
+        for number, (blocks, (_, of)) in enumerate(zip(by_text, some, strict=True), start=first):
+            true = _drawn([block.written for block in blocks], part.form, rng)
+            if not isinstance(of, str):
+                true[of[: len(true)] == 0] = 0  # of bins it is known of references alone
+            for block, places in zip(blocks, true.tolist(), strict=True):
+                for axis, law, place in zip(AXES, block.laws, places, strict=True):
+                    if place != 0:  # else the frame put it there
+                        at = {"level": law.below(place), "reach": law.reach(place)}
+                        rows.append({"molecule": number, "axis": axis, **at, "source": source})
+        progress(min(first + AT_ONCE, len(texts)), len(texts))
     if not rows:
         raise ModelError(f"{source}: {loaded.entry.name} has no law of any number under exact", "Give other texts")
     table = pa.Table.from_pylist(rows)
@@ -159,22 +155,11 @@ def cover(
     return table
 
 
-def _true_numbers(
-    written: Sequence[tuple[float, ...]], molecule: Molecule, form: NumberFormat, rng: np.random.Generator
-) -> NDArray[np.float64]:
-    """[atoms, 3] places in the cells that written numbers stand for, each as likely. NaN is what the frame puts at 0:
-    a number that is exactly 0; of bins, the bin of 0 at one of the numbers that the demo models' frame fixes."""
+def _drawn(written: Sequence[tuple[float, ...]], form: NumberFormat, rng: np.random.Generator) -> Array:
+    """[atoms, 3] places in the cells that written numbers stand for, each as likely; a decimal 0 stays 0."""
     values = np.array(written).reshape(-1, len(AXES))
     if not isinstance(form, BinFormat):
-        true = values + np.copysign(rng.uniform(0, form.floor_ang, values.shape), values)
-        return np.where(values == 0, np.nan, true)
+        return np.where(values == 0, 0.0, values + np.copysign(rng.uniform(0, form.floor_ang, values.shape), values))
     edges = np.array(form.edges)
-    bins, zero = (np.searchsorted(edges[1:-1], value, side="right") for value in (values, 0.0))
-    true = rng.uniform(edges[bins], edges[bins + 1])  # of the top bin too, which has no end as a group reads it
-    units = np.zeros((molecule.atoms, len(AXES)))  # a text may be cut
-    units[: len(true)] = np.rint(true * 100 * UNITS_PER_ANG)  # so fine that 0 is what the frame fixes alone
-    return np.where((bins == zero) & (_in_frame(units, molecule)[: len(true)] == 0), np.nan, true)
-
-
-def _in_frame(units: NDArray[np.float64], molecule: Molecule) -> NDArray[np.int32]:
-    return text_frame(units.astype(np.int64), np.array([len(units)]), np.array([anchors_of(molecule.mol)]))
+    bins = np.searchsorted(edges[1:-1], values, side="right")
+    return rng.uniform(edges[bins], edges[bins + 1])  # of the top bin too, which has no end as a group reads it

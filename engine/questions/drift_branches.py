@@ -7,19 +7,16 @@ those of the token at the place, before and after the LP of the row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from statistics import median
 from typing import Any
-
-from rdkit import Chem
 
 from engine.chem.enriched import OPEN_TAG
 from engine.chem.rmsd import least_rmsd
 from engine.errors import DriftscopeError, RunError
 from engine.figures.words import angstrom, counted, listed
-from engine.inspection.conformers import conformers_of
-from engine.inspection.runs import run_facts, run_tokenizer
+from engine.inspection.sample import Inspected, inspect_sample
 from engine.questions.question import Chart, Column, Of, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry, branch_place
 from engine.store.store import Store
@@ -41,11 +38,6 @@ COLUMNS = {
 }
 CHARTS = (Chart("bars", "rmsd_ang", "token", "branches", colour="lp"),)
 TABLES = ("main",)
-_ROWS = """
-SELECT sample_id, token_ids[$at + 1] AS token_id, p_raw, p_lp, clean, usable, failed
-FROM samples LEFT JOIN (FROM steps SELECT run_id, sample_id, p_raw, p_lp WHERE pos = $at) USING (run_id, sample_id)
-WHERE run_id = $run AND ($sample IS NULL OR sample_id = $sample) ORDER BY sample_id
-"""
 
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
@@ -56,14 +48,14 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
             fix = "Make some: `python -m engine branch RUN/SAMPLE --at N --all`"
             raise RunError(f"{entry.id} has no branches", fix)
         run_id, sample, at = branch
-        place, number = f"{run_id}/{sample} token {at:,}", _conformer_at(store, entry, at)
-        parent = None
+        place, parent = f"{run_id}/{sample} token {at:,}", None
         with suppress(DriftscopeError):  # the parent was removed
-            for row, parent in _answers(store, store.entry(run_id), at, number, sample):
-                if place not in [other["place"] for other in rows]:
-                    rows.append({**row, "place": place, "is_parent": True, "rmsd_ang": 0.0 if parent else None})
-        for row, mol in _answers(store, entry, at, number):
-            rows.append({**row, "place": place, "is_parent": False, "rmsd_ang": _rmsd_ang(mol, parent)})
+            parent = inspect_sample(store, run_id, sample)
+        if parent is not None and place not in [row["place"] for row in rows]:
+            rows.append({**_row(parent, parent, at), "place": place, "is_parent": True})
+        for of in store.rows("SELECT sample_id FROM samples WHERE run_id = $run ORDER BY ALL", {"run": entry.id}):
+            seen = inspect_sample(store, entry.id, of["sample_id"])
+            rows.append({**_row(seen, parent, at), "place": place, "is_parent": False})
     branches = [row for row in rows if not row["is_parent"]]
     return {"main": rows_table(rows, [*COLUMNS]), "branches": rows_table(branches, [*COLUMNS])}
 
@@ -74,37 +66,29 @@ def depends(store: Store, entries: Sequence[Entry], options: Options) -> object:
     return tuple((entry.id, entry.key) for entry in store.listing().entries if entry.id in parents)
 
 
-def _conformer_at(store: Store, entry: Entry, at: int) -> int:
-    """The number of the answer's conformer that the place is in."""
-    tokenizer, _ = run_tokenizer(run_facts(store, entry.id))
-    sql = "SELECT token_ids[:$at] AS ids FROM samples WHERE run_id = $run LIMIT 1"
-    rows = store.rows(sql, {"run": entry.id, "at": at})
-    if tokenizer is None or not rows:
-        return 1
-    return max(1, tokenizer.decode(rows[0]["ids"]).count(OPEN_TAG))
+def _row(seen: Inspected, parent: Inspected | None, at: int) -> dict[str, Any]:
+    sample, tokenizer, step = seen.sample, seen.tokenizer, seen.steps.get(at, {})
+    ids = sample["token_ids"] or []
+    id_ = ids[at] if at < len(ids) else None
+    # Of an answer with several conformers those that the place is in are compared.
+    number = 1 if tokenizer is None else max(1, tokenizer.decode(ids[:at]).count(OPEN_TAG))
+    return {
+        "sample": f"{seen.run.run_id}/{sample['sample_id']}",
+        "lp": seen.run.lp_words,
+        "token": "" if tokenizer is None or id_ is None else tokenizer.piece(id_),
+        "token_id": id_,
+        **{name: step.get(name) for name in ("p_raw", "p_lp")},
+        **{name: sample[name] for name in ("clean", "usable")},
+        "rmsd_ang": None if parent is None else _rmsd_ang(seen.of_conformer(number), parent.of_conformer(number)),
+        "failed": listed([failed["check"] for failed in sample["failed"] or ()]),
+    }
 
 
-def _answers(
-    store: Store, entry: Entry, at: int, number: int, sample: int | None = None
-) -> Iterator[tuple[dict[str, Any], Chem.Mol | None]]:
-    """Of each sample, or of one, what is said of it, and its conformer of this number as the strict reader takes it."""
-    facts = run_facts(store, entry.id)
-    tokenizer, _ = run_tokenizer(facts)
-    named, about = conformers_of(store, entry.id, None if sample is None else [sample])
-    each = zip(named, about, strict=True)
-    mols = {of["sample_id"]: mol for (_, mol), of in each if of.get("conformer", number) == number}
-    for row in store.table(_ROWS, {"run": entry.id, "at": at, "sample": sample}, of=[entry.id]).to_pylist():
-        of_sample, id_ = row.pop("sample_id"), row["token_id"]
-        token = "" if tokenizer is None or id_ is None else tokenizer.piece(id_)
-        failed = listed([failed["check"] for failed in row["failed"] or ()])
-        of_row = {"sample": f"{entry.id}/{of_sample}", "lp": facts.lp_words, "token": token, "failed": failed}
-        yield {**row, **of_row}, mols.get(of_sample)
-
-
-def _rmsd_ang(mol: Chem.Mol | None, parent: Chem.Mol | None) -> float | None:
-    if mol is not None and parent is not None:
-        with suppress(DriftscopeError):
-            return round(least_rmsd(mol, parent), 6)  # of the same places it is 1e-16
+def _rmsd_ang(seen: Inspected, parent: Inspected) -> float | None:
+    if seen.conformer is None or parent.conformer is None or seen.why_no_conformer or parent.why_no_conformer:
+        return None
+    with suppress(DriftscopeError):
+        return round(least_rmsd(seen.conformer, parent.conformer), 6)  # of the same places it is 1e-16
     return None
 
 

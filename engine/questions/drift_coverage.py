@@ -2,8 +2,8 @@
 
 Of a model (ALIAS or ALIAS:STEP), or of the model of a run. Held-out molecules, one conformer by ETKDG each in the frame
 of the demo models' training, or texts of a file, are read teacher-forced: each number against the law that the model
-has of it. Intervals are central: as much mass below as above. What the frame puts at 0 is left out: numbers that are
-exactly 0; of bins, the bin of 0 at the six numbers that the demo models' frame fixes. 95 % bootstrap intervals over
+has of it. Intervals are central: as much mass below as above. What the frame puts at 0 is left out; of texts of bins
+that is not known, and nothing is. 95 % bootstrap intervals over
 molecules. Where the whole of that of the 90 % interval is outside 85 to 95 %: the factor by which the spread would have
 to change so that it holds 90 %.
 """

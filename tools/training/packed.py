@@ -24,11 +24,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.chem.text_frame import text_frame
 from engine.comparing.array_files import Arrays, read_arrays
 from engine.errors import FileError, shown
 from engine.text.tokenizers import MARKS, NumberIds
 from tools.training.json_files import read_json
+from tools.training.text_frame import text_frame
 
 KINDS = (
     "prompt",  # [SMILES] to [/SMILES]

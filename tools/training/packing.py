@@ -22,7 +22,6 @@ import numpy as np
 from engine.chem.enriched import CLOSE_TAG, OPEN_TAG, SMILES_TAGS, enriched_text, prompt_of, segments_of
 from engine.chem.smiles import enriched_descriptors, read_text_order
 from engine.chem.stereo import stereo_goals
-from engine.chem.text_frame import anchors_of
 from engine.comparing.array_files import Arrays, Meta, packed_bytes, write_bytes
 from engine.errors import DriftscopeError, TokenizerError
 from engine.paths import cache_folder
@@ -34,6 +33,7 @@ from tools.training.conformer_texts import UNITS_PER_ANG, ConformerTexts, answer
 from tools.training.corpus import corpus_manifest, read_corpus
 from tools.training.json_files import remove_stale, write_json
 from tools.training.packed import MANIFEST, MOST_DECIMALS, PACKED_FORMAT, PackedPart, all_ids, ids_of, packed_xyz
+from tools.training.text_frame import anchors_of
 
 log = logging.getLogger(__name__)
 

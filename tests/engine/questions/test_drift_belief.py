@@ -10,20 +10,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from engine.chem.enriched import decode
 from engine.chem.smiles import parse_smiles
 from engine.chem.verdict import judge_answer
 from engine.decode.number_laws import BlockLaws
 from engine.errors import ModelError
-from engine.figures.laws import NumberLaw
+from engine.figures.laws import Array, NumberLaw
 from engine.inspection import kept_tables, resolution
 from engine.inspection.number_beliefs import NOT_ASKED, RIGHT, WRONG, belief_cells
 from engine.inspection.resolution import places_of, truncated
 from engine.inspection.sample import inspect_sample
-from engine.jobs.number_beliefs import _true_numbers, cover, prompted_texts, reference_text, request_of
+from engine.jobs.number_beliefs import _drawn, cover, reference_text, references, request_of
 from engine.jobs.scoring import generation_with
 from engine.lp.numbers import AXES
-from engine.models.loading import LoadedModel, load_model
+from engine.models.loading import load_model
 from engine.models.registry import load_registry
 from engine.questions import ask, question_of
 from engine.questions.drift_coverage import coverage_rows, widths
@@ -36,6 +35,7 @@ from tests.engine.questions.declared import assert_as_declared
 
 EXACT = demo_run("qwen", "exact")
 SAMPLE = f"{EXACT}/3"
+MODEL = "demo-qwen:final"
 WIDTH = 0.01
 
 
@@ -170,75 +170,50 @@ def test_of_another_model_or_damaged_what_is_kept_is_not_taken(cache: Path) -> N
     assert request.kept.read() is None
 
 
-def test_held_out_texts_are_covered_by_the_demo_model_and_kept(tmp_path: Path) -> None:
-    model = "demo-qwen:final"
+def texts_of(first: int, last: int) -> list[tuple[str, str | Array]]:
+    """References as demo-qwen writes them."""
+    form = load_registry().find(MODEL).numbers
+    return [(smiles, reference_text(parse_smiles(smiles), of, form)) for smiles, of in references()[first:last]]
+
+
+def test_references_are_covered_by_the_demo_model_and_kept(tmp_path: Path) -> None:
     with pytest.raises(NeedsWork) as missing:
-        ask(DEMO_STORE, "drift_coverage", [model])
-    assert missing.value.commands == (["belief", model],)
-    loaded = load_model(load_registry().find(model), "cpu", "float32")
-    texts = reference_texts(loaded, "CCO", "C[C@H](N)C(=O)O")
-    levels = cover(loaded, prompted_texts(texts), "two.txt").to_pylist()
-    answered = ask(Store.open(tmp_path / "empty"), "drift_coverage", [model])
+        ask(DEMO_STORE, "drift_coverage", [MODEL])
+    assert missing.value.commands == (["belief", MODEL],)
+    loaded = load_model(load_registry().find(MODEL), "cpu", "float32")
+    levels = cover(loaded, references()[:3], "three").to_pylist()
+    answered = ask(Store.open(tmp_path / "empty"), "drift_coverage", [MODEL])
     assert answered.answer == ask(DEMO_STORE, "drift_coverage", [EXACT]).answer, "by the model of a run, or by name"
     assert_as_declared(question_of("drift_coverage"), answered)
     assert answered.tables["main"].to_pylist() == coverage_rows(pa.Table.from_pylist(levels))
-    assert answered.answer.endswith("2 texts: two.txt.")
-    written = np.concatenate([decode(text.partition("[CONFORMER]")[2].removesuffix("[/CONFORMER]")).coordinates
-                              for text in texts])  # fmt: skip
-    assert len(levels) == np.count_nonzero(written), "what the frame puts at 0 is left out"
-    assert all(0 <= row["level"] <= 1 and row["reach"] >= 0 for row in levels)
-    assert np.mean([abs(row["level"] - 0.5) <= 0.45 for row in levels]) > 0.6
+    assert answered.answer.endswith("3 texts: three.")
+    assert len(levels) == sum(np.count_nonzero(places) for _, places in references()[:3]), "the frame's zeros are out"
+    assert np.mean([abs(row["level"] - 0.5) <= 0.45 for row in levels]) > 0.7
+    of_texts = cover(loaded, texts_of(0, 3), "three.txt").to_pylist()
+    assert len(of_texts) == len(levels), "a number is drawn from its last decimal"
+    np.testing.assert_allclose([r["reach"] for r in of_texts], [r["reach"] for r in levels], atol=0.05)
 
 
-def reference_texts(loaded: LoadedModel, *smiles: str) -> list[str]:
-    molecules = [parse_smiles(text) for text in smiles]
-    form = loaded.entry.numbers
-    return [f"[SMILES]{molecule.smiles}[/SMILES]{reference_text(molecule, form)}" for molecule in molecules]
-
-
-def test_of_bins_the_numbers_that_the_frame_fixes_are_left_out_too() -> None:
-    """Of N atoms six; of a straight molecule all y and z. Its flat molecules have the bin of 0 elsewhere too."""
-    smiles = ["CCO", "C#CC#N", "C[C@H](N)C(=O)O", "C/C=C/C", "c1ccccc1O"]
-    loaded = load_model(load_registry().find("demo-bins"), "cpu", "float32")
-    of = cover(loaded, prompted_texts(reference_texts(loaded, *smiles)), "five.txt")["molecule"].to_pylist()
-    assert [of.count(molecule) for molecule in range(len(smiles))] == [3, 3, 12, 6, 15]
-
-
-def test_a_number_of_the_top_bin_is_drawn_from_it_though_it_has_no_upper_end() -> None:
+def test_of_bins_a_number_is_drawn_from_its_bin_though_the_top_one_has_no_upper_end() -> None:
     form = BinFormat.equal(-2, 2, 0.1)
-    true = _true_numbers([(form.value_ang("040") or 0.0, -2.0, 0.0)], parse_smiles("C"), form, np.random.default_rng(1))
-    assert 1.9 <= true[0, 0] <= 2.0 and -2.0 <= true[0, 1] <= -1.9 and np.isnan(true[0, 2])
+    true = _drawn([(form.value_ang("040") or 0.0, -2.0, 0.0)], form, np.random.default_rng(1))
+    assert 1.9 <= true[0, 0] <= 2.0 and -2.0 <= true[0, 1] <= -1.9 and abs(true[0, 2]) <= 0.1
 
 
-def test_texts_without_a_law_are_one_error_and_leave_what_was_kept(cache: Path, tmp_path: Path) -> None:
-    model, file = "demo-qwen:final", tmp_path / "a.txt"
-    file.write_text("[SMILES]CCO[/SMILES][CONFORMER][C]<0.0,0.0,0.0>[C]<nan,0.0,0.0>[O]<0.0,0.0,0.0>[/CONFORMER]")
-    assert "a.txt: demo-qwen:final has no law" in run("belief", model, "--texts", str(file)).error
-    assert not list(cache.rglob("*.parquet"))
-    loaded = load_model(load_registry().find(model), "cpu", "float32")
-    cover(loaded, prompted_texts(reference_texts(loaded, "CCO")), "one.txt")
-    run("belief", model, "--texts", str(file))
-    assert ask(DEMO_STORE, "drift_coverage", [model]).answer.endswith("1 text: one.txt.")
-    (kept,) = cache.rglob("*.parquet")
-    kept.write_bytes(kept.read_bytes()[:100])
-    assert "not asked about held-out texts" in run("ask", "drift_coverage", model).error
-    run_json("belief", SAMPLE)
-    assert ask(DEMO_STORE, "drift_belief", [SAMPLE]).tables["main"]["width"].to_pylist()[0] == ""
-
-
-def test_answers_follow_the_command_that_is_run_again() -> None:
-    model = "demo-qwen:final"
-    loaded = load_model(load_registry().find(model), "cpu", "float32")
-    first, second = (prompted_texts(reference_texts(loaded, smiles)) for smiles in ("CCO", "C[C@H](N)C(=O)O"))
+def test_texts_without_a_law_are_one_error_and_answers_follow_the_command_that_is_run_again(tmp_path: Path) -> None:
+    loaded = load_model(load_registry().find(MODEL), "cpu", "float32")
     run_json("belief", SAMPLE)
     expected, widths_of = [], []
-    for texts, name in ((first, "first.txt"), (second, "second.txt")):
-        expected.append(widths(cover(loaded, texts, name)))
-        assert ask(DEMO_STORE, "drift_coverage", [model]).answer.endswith(f"1 text: {name}.")
+    for first, name in ((0, "first.txt"), (5, "second.txt")):
+        expected.append(widths(cover(loaded, texts_of(first, first + 3), name)))
+        assert ask(DEMO_STORE, "drift_coverage", [MODEL]).answer.endswith(f"3 texts: {name}.")
         rows = ask(DEMO_STORE, "drift_belief", [SAMPLE]).tables["main"].to_pylist()
         widths_of.append({row["axis"]: row["width"] for row in rows})
-    assert expected[0] != expected[1]
     assert widths_of == [{axis: of.get(axis, "") for axis in "xyz"} for of in expected]
+    file = tmp_path / "a.txt"
+    file.write_text("[SMILES]CCO[/SMILES][CONFORMER][C]<0.0,0.0,0.0>[C]<nan,0.0,0.0>[O]<0.0,0.0,0.0>[/CONFORMER]")
+    assert "a.txt: demo-qwen:final has no law" in run("belief", MODEL, "--texts", str(file)).error
+    assert ask(DEMO_STORE, "drift_coverage", [MODEL]).answer.endswith("3 texts: second.txt.")
 
 
 def test_a_block_that_exact_would_not_write_lends_no_number_to_another() -> None:

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from engine.chem.enriched import enriched_text, fill_blocks, format_number
 from engine.chem.molecule_sets import load_molecule_set
 from engine.chem.smiles import enriched_descriptors, split_smiles
-from engine.chem.text_frame import text_frame
 from engine.records import GROUP_UNIFORM, NumberFormat
 from engine.text.tokenizer_build import QWEN_BINS, built_in
 from engine.text.tokenizers import load_tokenizer, number_ids
@@ -21,6 +20,7 @@ from tools.training.conformer_texts import ConformerTexts
 from tools.training.corpus import read_corpus
 from tools.training.packed import BinIds, PackedCorpus, PackedPart, packed_xyz, unpacked_xyz
 from tools.training.packing import full_text, part_arrays, stereo_atoms
+from tools.training.text_frame import text_frame
 
 TOKENIZERS = ("qwen3", "llama3")
 ODD = ("[Ca++].[O-][N+](=O)[O-]", "[NH3+]C[Fe++]C%12CC%12", "[13CH4]", "[H][H]", "F/C=C\\F", "[2H]O[3H]", "C")
