@@ -112,6 +112,14 @@ def publish(target: Path, fill: Callable[[Path], None], label: str) -> Path:
     return target
 
 
+def check_output(path: Path, *endings: str) -> None:
+    """Before hours of work."""
+    if path.suffix.lower() not in endings:
+        raise FileError(f"{shown(path.name, 200)} does not end in {' or '.join(endings)}", "Give another name")
+    if not path.parent.is_dir():
+        raise FileError(f"{shown(path.parent, 200)} is no folder", "Make it, or give another place")
+
+
 @contextmanager
 def writing(path: Path) -> Iterator[BinaryIO]:
     """A user's output under this name, whole or not at all: a link to a file stays one, ``/dev/stdout`` is written as

@@ -27,7 +27,7 @@ ROOMS: dict[str, tuple[int, tuple[str, ...]]] = {
     "pages/_live/, _drift/, ...": (4_250, tuple(f"pages/_{page}/*" for page in PAGES)),
     "pages/_kit/": (2_310, ("pages/*.js", "pages/*.css", "pages/*.html")),
     "engine/cli/": (2_710, ("engine/cli/*", "engine/__main__.py")),
-    "engine/handover/": (1_290, ("engine/handover/*",)),
+    "engine/handover/": (1_150, ("engine/handover/*",)),
     "engine/questions/": (7_600, ("engine/questions/*",)),
     "engine/evidence/, engine/comparing/": (2_060, ("engine/evidence/*", "engine/comparing/*")),
     "engine/jobs/": (3_210, ("engine/jobs/*",)),

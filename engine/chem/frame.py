@@ -31,7 +31,12 @@ def principal_axis_frame(xyz: ArrayLike) -> Array:
     """The points [n, 3] in their principal-axis frame, in angstrom as given."""
     points = np.asarray(xyz, dtype=np.float64)
     check_finite(points)
-    return np.asarray((points - points.mean(axis=0)) @ principal_axes(points).T)
+    return turned(points, points)
+
+
+def turned(points: Array, frame: Array) -> Array:
+    """``points`` as seen from where those of ``frame`` spread most: the widest axis across, the next one up."""
+    return np.ascontiguousarray((points - frame.mean(axis=0)) @ principal_axes(frame).T)
 
 
 def principal_axes(xyz: ArrayLike) -> Array:
@@ -53,7 +58,7 @@ def place_in_frame(mol: Chem.Mol) -> Chem.Mol:
     """A copy of the molecule with every conformer in its principal-axis frame (all its atoms count)."""
     placed = Chem.Mol(mol)
     for conformer in placed.GetConformers():
-        conformer.SetPositions(np.ascontiguousarray(principal_axis_frame(conformer.GetPositions())))
+        conformer.SetPositions(principal_axis_frame(conformer.GetPositions()))
     return placed
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from engine.cli import terminal as cli
 from engine.errors import DriftscopeError
+from engine.user_files import check_output
 
 app = cli.new_app()
 
@@ -17,6 +18,7 @@ def bundle(
     out: str | None = cli.option(None, "the file, a name that ends in .html", metavar="FILE"),
     compare: bool = cli.option(False, "runs with a control, or two traces; the first is the control"),
     molecules: int = cli.option(24, "the worst N, as many as fit", of=cli.most(1_000, 0)),
+    first: int | None = cli.option(None, "the sample of this number before the worst", of=cli.most(10**9, 0)),
     gallery: str | None = cli.option(None, "in place of ID: twelve files into this folder", metavar="FOLDER"),
 ) -> int:
     """one HTML file to hand over: answers, charts and the worst molecules in 3D, without Python and without a net
@@ -27,7 +29,7 @@ def bundle(
     """
     from engine.handover.collecting import bundle_of
     from engine.handover.gallery import write_gallery
-    from engine.handover.writing import check_output, write_bundle
+    from engine.handover.writing import write_bundle
 
     cli.one_of("--out or --gallery", out, gallery, hint="`bundle RUN --out report.html`")
     if out is None:
@@ -37,6 +39,6 @@ def bundle(
         fix = "Give the control first, then the tests" if compare else "Give one ID, or more with --compare"
         raise DriftscopeError(f"a bundle is of one ID, and --compare of two or more, not {len(ids or ())}", fix)
     path = Path(out).expanduser()
-    check_output(path)
-    size = write_bundle(bundle_of(io.opened(), ids, molecules=molecules), path)
+    check_output(path, ".html")
+    size = write_bundle(bundle_of(io.opened(), ids, molecules=molecules, first=first), path)
     return io.show({"bytes": size, "file": str(path)})

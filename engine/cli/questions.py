@@ -35,7 +35,7 @@ from engine.store.columns import rows_of
 from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG, TRACE
 from engine.text.blocks import READ_FORMAT
-from engine.user_files import read_text
+from engine.user_files import check_output, read_text
 
 if TYPE_CHECKING:
     from engine.chem.strain import StrainMethod
@@ -396,15 +396,15 @@ def _pool_of(word: str) -> Path | None:
 def _judge_pool(
     io: cli.Io, progress: cli.Progress, pool: Path, out: str | None, report: str | None, by: Any, **how: Any
 ) -> int:
-    from engine.handover import writing
     from engine.handover.pool import pool_bundle
-    from engine.inspection.pool_judging import check_output, judge_pool, write_rows
+    from engine.handover.writing import write_bundle
+    from engine.inspection.pool_judging import FORMS, judge_pool, write_rows
 
     conformers: list[Any] = []
     if out is not None:
-        check_output(Path(out))
+        check_output(Path(out), *FORMS)
     if report is not None:
-        writing.check_output(Path(report))
+        check_output(Path(report), ".html")
         how["each"] = conformers.append
     with progress.reporting(is_quiet=io.is_json) as say:
         seen = lambda done: say(f"{done:,} conformers judged", done=done, file=pool.name)  # noqa: E731
@@ -412,7 +412,7 @@ def _judge_pool(
     if out is not None:
         write_rows(judged.conformers, Path(out))
     if report is not None:
-        writing.write_bundle(pool_bundle(pool, conformers, by, report), Path(report))
+        write_bundle(pool_bundle(pool, conformers, by, report), Path(report))
     cli.note_left_out([f"{row['source']}: {row['reason']}" for row in judged.left_out])
     molecules, summary = judged.molecules(), judged.summary()
     if io.is_json:

@@ -7,9 +7,8 @@ from pathlib import Path
 import msgspec
 
 from engine.evidence.claims import load_claims
-from engine.handover.collecting import Asked, bundle_with, typed, worst_molecules
-from engine.handover.records import Bundle
-from engine.handover.writing import write_bundle
+from engine.handover.collecting import Asked, bundle_with, worst_molecules
+from engine.handover.writing import Bundle, typed, write_bundle
 from engine.paths import DATA, read_toml
 from engine.questions import question_of
 from engine.store.entries import Entry
@@ -41,28 +40,21 @@ def examples() -> list[Example]:
 
 def example_bundle(store: Store, example: Example) -> Bundle:
     """The claim with its verdict, then what shows it."""
-    runs = [shipped_run(store, name) for name in example.runs]
-    traces = [store.entry(name, TRACE) for name in example.traces]
-    ids = {"run": [run.id for run in runs], "trace": list(example.traces), "text": [example.text]}
+    runs = [shipped_run(store, *name.split()) for name in example.runs]
+    entries = [*runs, *(store.entry(name, TRACE) for name in example.traces)]
+    ids = [entry.id for entry in entries] or [example.text]
     asked: list[Asked] = [("evidence_claims", [], {"claim": example.claim, "find": example.claim})]
-    for key in example.questions:
-        of = question_of(key).OF
-        asked.append((key, ids[of.kind][-of.most :], {}))
+    asked += [(key, ids[-question_of(key).OF.most :], {}) for key in example.questions]
     (claim,) = [claim for claim in load_claims() if claim.id == example.claim]
     samples = worst_molecules(store, runs) if example.molecules else []
     command = typed("bundle", "--gallery", "gallery")
-    return bundle_with(store, claim.statement, asked, samples, [*runs, *traces], command, molecules=example.molecules)
+    return bundle_with(store, claim.statement, asked, samples, entries, command, molecules=example.molecules)
 
 
-def shipped_run(store: Store, name: str) -> Entry:
-    """``demo-qwen exact``: the newest of this model and LP."""
-    model, lp = name.split()
-    runs = [
-        entry
-        for entry in store.listing().entries
-        if (entry.row.get("model_alias"), entry.row.get("lp"), entry.row.get("label")) == (model, lp, SHIPS)
-    ]
-    return runs[-1]
+def shipped_run(store: Store, model: str, lp: str) -> Entry:
+    """The newest of this model and LP."""
+    about = {"model_alias": model, "lp": lp, "label": SHIPS}
+    return [entry for entry in store.listing().entries if about.items() <= entry.row.items()][-1]
 
 
 def write_gallery(folder: Path) -> list[dict[str, object]]:

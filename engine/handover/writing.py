@@ -1,6 +1,7 @@
-"""A bundle as one HTML file: data as one block of JSON, scripts and style that its policy allows by their hashes.
+"""A report as one HTML file: its data as one block of JSON, which the file's own script draws.
 
-The policy forbids every request. Where 3Dmol.js is missing the file has drawings alone, and says so.
+The file's policy forbids every request, and lets no script or style run but those whose hashes it names. Where 3Dmol.js
+is missing the file has drawings alone, and says so.
 """
 
 from __future__ import annotations
@@ -8,62 +9,71 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
+import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, replace
-from html import escape
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from string import Template
+from typing import Any
 
 from engine.assets import three_d_mol
-from engine.errors import AssetError, DriftscopeError, FileError, shown
-from engine.handover.records import MOST_BYTES, Bundle, MoleculeView
+from engine.errors import AssetError, DriftscopeError, shown, visible
 from engine.paths import DATA
 from engine.user_files import writing
 
 HERE = Path(__file__).parent
-NO_3D = "This file was made without 3Dmol.js, so molecules are drawn in 2D alone. `make prepare` brings it."
-MOST_MISSES = 4
+PARTS = ("charts.js", "page.js", "page.css", "page.html")
+MOST_BYTES = 1_500_000
+"""Of a file, with 3Dmol.js."""
+Block = tuple[str, Any]
+"""One of those that ``page.js`` names, and what it draws: ``("text", "All 64 pass.")``."""
 
 
-def html_of(bundle: Bundle) -> bytes:
+@dataclass(frozen=True, slots=True)
+class Section:
+    title: str
+    parts: Sequence[Block]
+    about: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """What a report holds: only what JSON can hold. Texts may be anybody's."""
+
+    title: str
+    sections: Sequence[Section]
+
+
+def page_of(bundle: Bundle) -> bytes:
     """The file, which is at most `MOST_BYTES` long."""
-    page = page_of(bundle)
+    page = draft_of(bundle)
     if len(page) > MOST_BYTES:
-        problem = f"{shown(bundle.title)} takes {len(page):,} bytes, and a bundle has at most {MOST_BYTES:,}"
+        problem = f"{shown(bundle.title)} takes {len(page):,} bytes, and a report has at most {MOST_BYTES:,}"
         raise DriftscopeError(problem, "Choose fewer runs or traces")
     return page
 
 
-def with_molecules(bundle: Bundle, views: Iterable[MoleculeView]) -> Bundle:
-    """With those of ``views`` that fit, which ``bundle`` counts as left out. Each takes long to make, so that the last
-    is the one after which `MOST_MISSES` did not fit; smaller ones behind a large one may."""
-    room, kept, misses = MOST_BYTES - len(page_of(bundle)), list[MoleculeView](), 0
+def fitting(bundle: Bundle, views: Iterable[Block]) -> list[Block]:
+    """Those of ``views`` that fit into the report as well, up to the first behind them that does not: each
+    takes long to make."""
+    room, kept = MOST_BYTES - len(draft_of(bundle)), list[Block]()
     for view in views:
-        size = len(json_of(asdict(view))) + 1  # and its comma
+        size = len(json_of(view).encode()) + 1  # and its comma
         if size <= room:
             kept.append(view)
             room -= size
-        else:
-            misses += 1
-        if misses == MOST_MISSES:
+        elif kept:
             break
-    return replace(bundle, molecules=kept, molecules_left_out=bundle.molecules_left_out - len(kept))
+    return kept
 
 
 def write_bundle(bundle: Bundle, path: Path) -> int:
     """Its length in bytes. Written whole, or not at all."""
-    content = html_of(bundle)
+    content = page_of(bundle)
     with writing(path) as file:
         file.write(content)
     return len(content)
-
-
-def check_output(path: Path) -> None:
-    """Before any work."""
-    if path.suffix.lower() not in (".html", ".htm"):
-        raise FileError(f"{shown(path.name, 200)} is no name of an HTML file", "Give a name that ends in .html")
-    if not path.parent.is_dir():
-        raise FileError(f"{shown(path.parent, 200)} is no folder", "Make it, or give another place")
 
 
 def three_d_library() -> tuple[str, str]:
@@ -75,33 +85,36 @@ def three_d_library() -> tuple[str, str]:
     return path.read_text(encoding="utf-8"), (DATA / "LICENSE-3Dmol.txt").read_text(encoding="utf-8")
 
 
-def page_of(bundle: Bundle) -> bytes:
+def draft_of(bundle: Bundle) -> bytes:
     library, licence = three_d_library()
-    if not library:
-        bundle = replace(bundle, notes=[*bundle.notes, NO_3D])
-    script, style = ((HERE / name).read_text(encoding="utf-8") for name in ("page.js", "page.css"))
-    page = Template((HERE / "page.html").read_text(encoding="utf-8"))
-    return page.substitute(
-        policy=policy([script, library], style),
-        title=escape(bundle.title),
-        style=style,
-        script=script,
-        library=library,
-        data=json_of(asdict(bundle)),
-        licence=escape(licence),
-    ).encode()
-
-
-def policy(scripts: Sequence[str], style: str) -> str:
-    """Nothing is loaded, nothing is sent, and no other script or style is run."""
-    hashes = " ".join(map(hash_of, scripts))
-    return f"default-src 'none'; script-src {hashes}; style-src {hash_of(style)}; base-uri 'none'; form-action 'none'"
+    charts, page, style, frame = ((HERE / name).read_text(encoding="utf-8") for name in PARTS)
+    script = f"{charts}{page}"
+    allowed = f"script-src {hash_of(script)} {hash_of(library)}; style-src {hash_of(style)}"
+    return (
+        Template(frame)
+        .substitute(
+            policy=f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'",
+            style=style,
+            data=json_of({**asdict(bundle), "licence": licence}),
+            script=script,
+            library=library,
+        )
+        .encode()
+    )
 
 
 def hash_of(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
+def typed(*words: str) -> str:
+    """A command, as a reader of the report types it."""
+    return shlex.join(["python", "-m", "engine", *words])
+
+
 def json_of(document: object) -> str:
-    """JSON that ends no script: in ``</script>`` and in ``<!--`` its ``<`` is escaped."""
-    return json.dumps(document, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    """JSON of visible characters that ends no script: in ``</script>`` and in ``<!--`` its ``<`` is escaped."""
+    text = json.dumps(document, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    # What becomes visible is an escape of Python's, whose backslash JSON would take for its own.
+    text = re.sub("[^ -~]", lambda match: visible(match[0]).replace("\\", "\\\\"), text)
+    return text.replace("<", "\\u003c")

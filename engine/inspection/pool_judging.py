@@ -141,16 +141,6 @@ def _rates(rows: Sequence[Row]) -> Row:
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
-def check_output(path: Path) -> None:
-    """Before hours of work."""
-    if path.suffix.lower() not in FORMS:
-        raise FileError(
-            f"{shown(path.name, 200)} is neither CSV nor Parquet", "Give a name that ends in .csv or .parquet"
-        )
-    if not path.parent.is_dir():
-        raise FileError(f"{shown(path.parent, 200)} is no folder", "Make it, or give another place")
-
-
 def write_rows(rows: Sequence[Row], path: Path) -> None:
     """A row per conformer, whole or not at all. In CSV a failed check is ``check (atoms): detail``."""
     with writing(path) as file:

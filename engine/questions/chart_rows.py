@@ -5,7 +5,7 @@ Nothing here draws: a page does so with plotly, a report as SVG. Texts are as th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -73,6 +73,20 @@ def place_of(kind: Any, kinds: Sequence[Any], names: Texts) -> int:
         if kind in places:
             return places.index(kind)
     return kinds.index(kind)
+
+
+def repeats(chart: Chart) -> bool:
+    """A legend would say what the axis says."""
+    return chart.colour == chart.y or (chart.colour == "run" and chart.y == "name")
+
+
+def hover_lines(chart: Chart, row: Row, columns: Mapping[str, Column], names: Texts) -> Iterator[str]:
+    """What a mark says, a line a column: names as they are, figures after their column's words."""
+    usual = ("name", chart.split, chart.y, chart.x, chart.low, chart.high)
+    for name in dict.fromkeys(name for name in chart.hover or usual if name in row):
+        value, column = row[name], columns.get(name, Column())
+        is_name = isinstance(value, str) and value
+        yield names.get(value, value) if is_name else f"{column.words or name}: {figure_words(value, column)}"
 
 
 def with_ends(chart: Chart, name: str, rows: Sequence[Row]) -> list[float]:

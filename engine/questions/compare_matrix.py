@@ -34,7 +34,7 @@ from engine.comparing.measures import (
 )
 from engine.comparing.paired import compare_entries, read_ahead
 from engine.figures.statistics import Interval, quotient, wilson
-from engine.figures.words import listed, percent, span, speed
+from engine.figures.words import counted, listed, percent, seconds, span, speed
 from engine.lp_records import NO_LP
 from engine.questions.question import Chart, Column, Of, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry, run_value
@@ -247,6 +247,24 @@ def notes(entries: Sequence[Entry], by_place: Mapping[tuple[str, str, str], Entr
             f"Not in the table, since another run of that model and LP is, or no model is named: {listed(others)}."
         )
     return lines + size_notes([entry for entry in by_place.values() if has_samples(entry)])
+
+
+def words_of(rows: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, str]]:
+    """What is written in each cell; conformers per answer where the runs of its model differ in them."""
+    counts: dict[str, set[int]] = {}
+    for row in rows:
+        counts.setdefault(row["model"], set()).add(row["conformers"] or 1)
+    for row in rows:
+        pace = "time unknown" if row["seconds"] is None else seconds(row["seconds"])
+        count = f" · {counted(row['conformers'] or 1, 'conformer')}" if len(counts[row["model"]]) > 1 else ""
+        yield {
+            "seconds": f"{pace}{count}",
+            "faster": f"{speed(1 / row['speed'])} {row['speed_mark']}".strip() if row["speed"] else "",
+            "usable": "not judged"
+            if row["usable"] is None
+            else f"{percent(row['usable'])} {row['usable_mark']}".strip(),
+            "damaged": percent(row["damaged"]),
+        }
 
 
 def answer(tables: Tables, options: Options) -> str:

@@ -86,6 +86,10 @@ class Column:
     is_pinned: bool = False  # in sight when the table scrolls
     is_hidden: bool = False  # in files alone
 
+    def head(self, name: str) -> str:
+        """Above the column, or at its axis: with the unit, unless each figure has it."""
+        return f"{self.words or name}{'' if self.unit in ('', '%', '×') else f' ({self.unit})'}"
+
 
 SPEED_COLUMNS = {
     "speed": Column("times faster", "×", "The control's time over the test's: below 1 the test is slower"),
@@ -190,6 +194,13 @@ def cell_of(column: Column, value: Any) -> Any:
     if column.unit == "points":
         return signed_hundredths(value).replace("−", "-")
     return short_percent(value) if column.unit == "%" else value
+
+
+def shown_columns(names: Sequence[str], columns: Mapping[str, Column]) -> dict[str, Column]:
+    """Those that a reader sees; a run's name stands for its id."""
+    about = {name: columns.get(name, Column(name)) for name in names}
+    hidden = ["run"] if "name" in about else []
+    return {name: column for name, column in about.items() if not column.is_hidden and name not in hidden}
 
 
 def answer_lines(question: Question, answered: Answered) -> Iterator[str]:

@@ -146,7 +146,7 @@ class StoreListing:
     damages: tuple[Damage, ...]
     notes: tuple[Damage, ...] = ()  # files that are no part of the store
 
-    def _near(self, id_: str) -> list[Entry]:
+    def near(self, id_: str) -> list[Entry]:
         """Those of that id, else of that label, else with this in their id."""
         near = [entry for entry in self.entries if entry.id == id_]
         if not id_ or near:
@@ -156,7 +156,7 @@ class StoreListing:
 
     def get(self, id_: str, kind: Kind) -> Entry:
         """The entry of that id or label, or the only one with this in its id."""
-        near = self._near(id_)
+        near = self.near(id_)
         damaged = [damage for damage in self.damages if f"/{kind.key}={id_}/" in damage.where + "/"]
         if damaged and id_ not in [entry.id for entry in near]:
             raise StoreError(f"{damaged[0].where}: {damaged[0].reason}", "Run `verify`")

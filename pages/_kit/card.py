@@ -17,7 +17,7 @@ from engine.jobs.commands import task_queue
 from engine.models.devices import spare_cores
 from engine.questions import ask, choices_of, entries_of, question_of
 from engine.questions.chart_rows import Texts
-from engine.questions.question import Answered, Chart, Column, NeedsTexts, NeedsWork, Option, Question
+from engine.questions.question import Answered, Chart, Column, NeedsTexts, NeedsWork, Option, Question, shown_columns
 from engine.store.memo import Memo
 from engine.store.store import Store
 from pages._kit.chart import alt_of, figure_of
@@ -255,12 +255,11 @@ def show_table(key: str, table: pa.Table, columns: Mapping[str, Column]) -> None
     """Shares in per cent, addresses as links; a long table is shown in part, and its files have all."""
     shown, config = table.slice(0, MOST_SHOWN), dict[str, Any]()
     frame: dict[str, list[Any]] = {}
-    for name in shown.column_names:
-        if (name == "run" and "name" in shown.column_names) or columns.get(name, Column()).is_hidden:
-            continue
-        frame[name], config[name] = shown_column(name, columns.get(name, Column(name)), shown[name].to_pylist())
-    picked = [name for name in frame if columns.get(name, Column()).picks]
-    is_wrapped = any(columns.get(name, Column()).wrap_px for name in frame)
+    about = shown_columns(shown.column_names, columns)
+    for name, column in about.items():
+        frame[name], config[name] = shown_column(name, column, shown[name].to_pylist())
+    picked = [name for name, column in about.items() if column.picks]
+    is_wrapped = any(column.wrap_px for column in about.values())
     st.dataframe(
         frame,
         hide_index=True,
@@ -278,8 +277,7 @@ def show_table(key: str, table: pa.Table, columns: Mapping[str, Column]) -> None
 
 def shown_column(name: str, column: Column, values: list[Any]) -> tuple[list[Any], Any]:
     """What the browser gets of a column's values, and how it writes them."""
-    unit = f" ({column.unit})" if column.unit not in ("", "%", "×") else ""
-    words = f"{column.words or name}{unit}"
+    words = column.head(name)
     about = help_with_words(words, column.help)
     if column.page:
         values = [None if value is None else f"{column.page}?{value}" for value in values]

@@ -22,11 +22,13 @@ from engine.questions.chart_rows import (
     Row,
     Texts,
     figure_words,
+    hover_lines,
     in_one_unit,
     kind_of,
     level_of,
     panels_of,
     place_of,
+    repeats,
     with_ends,
 )
 from engine.questions.question import Chart, Column
@@ -165,7 +167,7 @@ def series_traces(
                     "name": safe(series.name),
                     "legendgroup": safe(series.name),
                     "showlegend": has_legend and series.name not in in_legend,
-                    "hovertext": ["<br>".join(hover(chart, row, columns, names)) for row in series.rows],
+                    "hovertext": [hover(chart, row, columns, names) for row in series.rows],
                     "hovertemplate": "%{hovertext}<extra></extra>",
                     **some,
                 }
@@ -212,20 +214,8 @@ def ticks_of(kinds: Sequence[str]) -> Row:
     return {"categoryarray": kinds, "tickvals": kinds, "ticktext": [on_axis(kind) for kind in kinds]}
 
 
-def repeats(chart: Chart) -> bool:
-    """A legend would say what the axis says."""
-    return chart.colour == chart.y or (chart.colour == "run" and chart.y == "name")
-
-
-def hover(chart: Chart, row: Row, columns: Mapping[str, Column], names: Texts) -> list[str]:
-    """A line a column: names as they are, figures after their column's words."""
-    usual = filter(None, ("name", chart.split, chart.y, chart.x, chart.low, chart.high))
-    lines = []
-    for name in chart.hover or dict.fromkeys(usual):
-        column, value = columns.get(name, Column(name)), row.get(name)
-        words = safe(unescape(names.get(value, value))) if isinstance(value, str) else ""
-        lines.append(words or f"{safe(column.words or name)}: {value_words(value, column)}")
-    return lines
+def hover(chart: Chart, row: Row, columns: Mapping[str, Column], names: Texts) -> str:
+    return "<br>".join(safe(unescape(words), 2 * MOST_CHARS) for words in hover_lines(chart, row, columns, names))
 
 
 def axis_of(chart: Chart, axis: Literal["x", "y"], rows: Sequence[Row], column: Column) -> Row:
@@ -234,8 +224,7 @@ def axis_of(chart: Chart, axis: Literal["x", "y"], rows: Sequence[Row], column: 
     values = [row[name] for row in rows]
     if any(isinstance(value, str) for value in values):
         return category_axis(chart, axis, values)
-    unit = f" ({column.unit})" if column.unit not in ("", "%", "×") else ""
-    title = {"text": safe(f"{column.words or name}{unit}"), "font": {"size": 13}}
+    title = {"text": safe(column.head(name)), "font": {"size": 13}}
     if axis in chart.log:
         ends = with_ends(chart, name, rows) if chart.interval == axis else values
         return {"title": title, **log_axis(chart, [*ends, level_of(chart, rows) or 0.0])}
@@ -455,7 +444,7 @@ def heat(chart: Chart, rows: Sequence[Row], columns: Mapping[str, Column]) -> Ro
         "text": grid(text),
         "texttemplate": "%{text}",
         "textfont": {"size": 13},
-        "hovertext": grid(lambda row: "<br>".join(hover(chart, row, columns, {}))),
+        "hovertext": grid(lambda row: hover(chart, row, columns, {})),
         "hovertemplate": "%{hovertext}<extra></extra>",
     }
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from engine.handover.collecting import bundle_of
-from engine.handover.writing import html_of
+from engine.handover.writing import page_of
 from pages._kit.inspected import open_store
 from pages._kit.table_files import file_button
 
@@ -16,10 +16,10 @@ HELP = (
 )
 
 
-def report_button(ids: Sequence[str], *, key: str, sample: int | None = None) -> None:
-    """Of runs (the control first), one sample (``RUN/NUMBER``), or traces. ``sample`` comes before the worst ones."""
-    file_button("Report (HTML)", partial(report, ids, sample), "report.html", key=key, help=HELP)
+def report_button(ids: Sequence[str], *, key: str, first: int | None = None) -> None:
+    """Of runs (the control first), one sample (``RUN/NUMBER``), or traces. The sample ``first`` is before the worst."""
+    file_button("Report (HTML)", partial(report, ids, first), "report.html", key=key, help=HELP)
 
 
-def report(ids: Sequence[str], sample: int | None = None) -> bytes:
-    return html_of(bundle_of(open_store(), ids, sample=sample))
+def report(ids: Sequence[str], first: int | None = None) -> bytes:
+    return page_of(bundle_of(open_store(), ids, first=first))

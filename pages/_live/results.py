@@ -87,7 +87,7 @@ def show_results(shown: int) -> None:
             with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
                 choose_reference()
                 all_files(lanes, entries)
-                report_button([lane.run_id for lane in lanes if lane.run_id in entries], key="report", sample=shown)
+                report_button([lane.run_id for lane in lanes if lane.run_id in entries], key="report", first=shown)
         if words := mark_words(shown):
             st.caption(words)
     level(

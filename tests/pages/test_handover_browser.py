@@ -7,13 +7,16 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import ConsoleMessage, Dialog, Page, Request, expect
 
+from engine.handover.charts import chart_view
 from engine.handover.collecting import bundle_of
-from engine.handover.writing import write_bundle
+from engine.handover.writing import Bundle, Section, write_bundle
 from engine.questions import ask
+from engine.questions.question import Chart, rows_table
 from engine.store.columns import rows_of
 from tests.engine.inspection.made import DEMO_STORE, demo_run
 from tests.engine.store.stored_runs import store_at
@@ -122,14 +125,73 @@ def test_planted_texts_are_texts(browser: Browser, tmp_path: Path) -> None:
         expect_harmless(seen)
 
 
-def test_molecules_that_are_left_out_are_counted(browser: Browser, tmp_path: Path) -> None:
-    """Answers, of which several are for one molecule; so where none is in it."""
-    path = tmp_path / "report.html"
-    for count in (1, 0):
-        write_bundle(bundle_of(DEMO_STORE, [demo_run("llama", "none"), CUT], molecules=count), path)
-        with opened(browser, path) as (page, _):
-            words = f"{count} of 128 answers, the worst molecules first; {128 - count} are left out."
-            expect(page.locator("section", has=page.locator("#molecules"))).to_contain_text(words)
+def test_a_mark_is_where_its_figures_are(browser: Browser, tmp_path: Path) -> None:
+    """On a log axis, stacked by sign on one scale, from a begin of its own, along a line, in a map of cells."""
+    points = [
+        {"run": run, "x": x, "y": run, "low": x / 2, "high": 2 * x} for run, x in (("a", 0.1), ("b", 1), ("c", 10))
+    ]
+    stacked = [
+        {"at": at, "share": share, "sign": sign, "title": title}
+        for title, at, share, sign in (
+            ("p", "-1", 0.5, "cut"), ("p", "0", 0.25, "exact"), ("p", "0", 0.25, "junk-prone"), ("q", "0", 1, "exact"),
+        )
+    ]  # fmt: skip
+    lying = [{"run": "a", "end": end, "from": start, "name": name} for name, start, end in (("p", 1, 2), ("q", 4, 2))]
+    curve = [{"run": run, "x": x, "y": x * x, "is_base": run == "b"} for run in "ab" for x in range(3)]
+    cells = [{"name": name, "why": "cut", "share": share, "n": 7} for name, share in (("a", 0.5), ("b", 0.25))]
+    charts: list[tuple[Chart, Any]] = [
+        (Chart("points", "x", "y", low="low", high="high", line_at=1, log="x"), points),
+        (Chart("bars", "at", "share", colour="sign", split="title"), stacked),
+        (Chart("bars", "end", "name", low="from", log="x"), lying),
+        (Chart("lines", "x", "y", dash="is_base"), curve),
+        (Chart("heat", "name", "why", size="share", text="n"), cells),
+    ]
+    views = [("chart", chart_view(chart, {"main": rows_table(rows)}, {}, {})) for chart, rows in charts]
+    write_bundle(Bundle("charts", [Section("charts", views)]), path := tmp_path / "charts.html")
+    boxes = "marks => marks.map(mark => mark.getBBox()).map(({x, y, width, height}) => [x, y, width, height])"
+    with opened(browser, path) as (page, seen):
+        log, bars, begun, lines, heat = page.locator("figure").all()
+        places = log.locator(".mark").evaluate_all("marks => marks.map(mark => mark.transform.baseVal[0].matrix.e)")
+        assert places[1] - places[0] == pytest.approx(places[2] - places[1], abs=0.2)  # a power of ten each
+        assert log.locator(".level").evaluate_all(boxes)[0][0] == pytest.approx(places[1], abs=0.1)
+        whiskers = [width for _, _, width, _ in log.locator(".whisker").evaluate_all(boxes)]
+        assert whiskers == pytest.approx([whiskers[0]] * 3, abs=0.2) and whiskers[0] > 50
+        shares = bars.locator(".bar").evaluate_all(boxes)
+        heights = [height for *_, height in shares]
+        assert heights == pytest.approx([heights[3] * part for part in (0.5, 0.25, 0.25, 1)], rel=0.01)
+        assert (
+            shares[2][1] + shares[2][3] == pytest.approx(shares[1][1], abs=0.2) and bars.locator(".hatch").count() == 2
+        )
+        (left, _, first, _), (right, _, second, _) = begun.locator(".bar").evaluate_all(boxes)
+        assert first == pytest.approx(second, abs=0.2) and right == pytest.approx(left + first, abs=0.2)
+        path_of = "lines => lines.map(line => [0, 0.5, 1].map(share => line.getAttribute('d').match(/[\\d.]+/g)))"
+        numbers = [float(number) for number in lines.locator(".line").evaluate_all(path_of)[0][0]]
+        assert numbers[1] - numbers[5] == pytest.approx(4 * (numbers[1] - numbers[3]), rel=0.02)
+        assert [
+            ("dashed" in look)
+            for look in lines.locator(".line").evaluate_all("all => all.map(line => line.getAttribute('class'))")
+        ] == [False, True]
+        opacity = "cells => cells.map(cell => Number(cell.getAttribute('fill-opacity')))"
+        assert heat.locator(".cell").evaluate_all(opacity) == [0.55, 0.275]
+        expect_harmless(seen)
+
+
+@pytest.mark.parametrize("ids", [[demo_run("llama", "none"), CUT], ["025201-demo-qwen", "025220-demo-qwen"]])
+def test_charts_are_within_their_frames_and_what_is_left_out_is_said(
+    browser: Browser, tmp_path: Path, ids: list[str]
+) -> None:
+    write_bundle(bundle_of(DEMO_STORE, ids, molecules=1), path := tmp_path / "report.html")
+    outside = """all => all.filter(svg => [...svg.querySelectorAll("path, rect")].map(mark => mark.getBBox()).some(
+        ({x, width}) => !(x > -9 && x + width < 669) && width < 600)).length"""
+    with opened(browser, path) as (page, seen):
+        charts = page.locator("figure svg[role=img]")
+        assert charts.count() >= 6 and charts.evaluate_all(outside) == 0
+        if "025201" not in ids[0]:
+            words = "1 of 128 answers, the worst molecules first; 127 are left out."
+            expect(
+                page.locator("section", has=page.get_by_role("heading", name="Molecules", exact=True))
+            ).to_contain_text(words)
+        expect_harmless(seen)
 
 
 def test_dark_narrow_and_printed(browser: Browser, report: Path) -> None:
@@ -157,7 +219,6 @@ def test_a_page_hands_over_what_it_shows(browser: Browser, demo_server: Server, 
         coming.value.save_as(path := tmp_path / coming.value.suggested_filename)
         expect_harmless(seen)
     (text,) = re.findall(r'id="bundle">(.*?)</script>', path.read_text(encoding="utf-8"), re.DOTALL)
-    data = json.loads(text)
-    assert path.name == "report.html" and [source["id"] for source in data["sources"]] == [none, CUT]
-    figures = ask(DEMO_STORE, "compare_figures", [none, CUT])
-    assert data["answers"][0]["answer"] == figures.answer and data["molecules"]
+    sections = {section["title"]: section["parts"] for section in json.loads(text)["sections"]}
+    assert path.name == "report.html" and sections["Molecules"]
+    assert ["text", ask(DEMO_STORE, "compare_figures", [none, CUT]).answer] in sections["Side by side"]

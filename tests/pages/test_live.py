@@ -416,7 +416,7 @@ def test_downloads_hold_what_they_say(live: Live) -> None:
         sdf = archive.read("1-exact.sdf").decode()
         assert sdf.count("$$$$") == 2 and "<usable>" in sdf
     assert "Report (HTML)" in [button.label for button in app.download_button]
-    page = report([entry.id for _, entry in lanes], sample=1)
+    page = report([entry.id for _, entry in lanes], first=1)
     shown = [page.find(f"drift_atoms {entry.id}/1".encode()) for _, entry in lanes]
     assert all(0 < place < page.find(f"drift_atoms {lanes[0][1].id}/0".encode()) for place in shown)
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.errors import one_line
-from engine.figures.words import counted, percent, seconds, shortened, speed
+from engine.figures.words import percent, shortened
+from engine.questions.compare_matrix import words_of
 from pages._kit.components.atom_picks import OnPick, show_pickable
 from pages._kit.components.atom_view import sendable
 from pages._kit.components.once import Component, source
@@ -26,10 +27,7 @@ def matrix(
     shares: dict[str, list[tuple[str, float]]] = {}
     for part in parts:
         shares.setdefault(part["run"], []).append((part["part"], part["share"]))
-    by_place = {(row["model"], row["lp"]): row for row in rows}
-    counts: dict[str, set[int]] = {}
-    for row in rows:
-        counts.setdefault(row["model"], set()).add(row["conformers"] or 1)
+    by_place = {(row["model"], row["lp"]): (row, words) for row, words in zip(rows, words_of(rows), strict=True)}
     large = {
         "label": "LPs and models",
         "heads": [
@@ -40,9 +38,7 @@ def matrix(
             {
                 "head": {"words": named(lp), "place": place, "title": f"Side by side: models under {named(lp)}"},
                 "cells": [
-                    _cell(by_place[model, lp], places[model, lp], shares, colours, len(counts[model]) > 1)
-                    if (model, lp) in by_place
-                    else None
+                    _cell(*by_place[model, lp], places[model, lp], shares, colours) if (model, lp) in by_place else None
                     for model in models
                 ],
             }
@@ -58,24 +54,22 @@ def named(text: str) -> str:
 
 
 def _cell(
-    row: Row, place: int, shares: Mapping[str, list[tuple[str, float]]], colours: Mapping[str, str], is_counted: bool
+    row: Row,
+    words: Mapping[str, str],
+    place: int,
+    shares: Mapping[str, list[tuple[str, float]]],
+    colours: Mapping[str, str],
 ) -> dict[str, Any]:
-    """``is_counted``: runs of its model differ in conformers per answer, so it says how many."""
-    ratio = row["speed"] and 1 / row["speed"]
-    faster = f"{speed(ratio)} {row['speed_mark']}" if ratio else ""
-    pace = "time unknown" if row["seconds"] is None else seconds(row["seconds"])
-    count = f" · {counted(row['conformers'] or 1, 'conformer')}" if is_counted else ""
-    usable = "not judged" if row["usable"] is None else f"{percent(row['usable'])} {row['usable_mark']}".strip()
     return {
         "place": place if row["worst"] else None,
         "title": "Opens its worst molecule" if row["worst"] else "It has no samples to look into",
         "tone": row["tone"],
         "colour": colours.get(row["run"], ""),
-        "seconds": f"{pace}{count}",
-        "faster": faster.strip(),
+        "seconds": words["seconds"],
+        "faster": words["faster"],
         "bars": [
-            {"words": "usable", "figure": usable, "value": row["usable"], **_ends(row, "usable")},
-            {"words": "damaged", "figure": percent(row["damaged"]), "value": row["damaged"], **_ends(row, "damaged")},
+            {"words": name, "figure": words[name], "value": row[name], **_ends(row, name)}
+            for name in ("usable", "damaged")
         ],
         "parts": [(part, share, percent(share)) for part, share in shares.get(row["run"], [])],
     }

@@ -21,7 +21,7 @@ import streamlit as st
 from rdkit import Chem
 
 from engine.assets import FILE_NAME, three_d_mol
-from engine.chem.frame import principal_axes
+from engine.chem.frame import principal_axes, turned
 from engine.chem.structure_files import bare_block
 from engine.errors import AssetError
 from engine.inspection.faults import Fault
@@ -123,22 +123,16 @@ class _Frame(py3Dmol.view):  # type: ignore[misc]
     def draw(
         self, add_model: Callable[..., None], mol: Chem.Mol, ghost: Chem.Mol | None, marks: Mapping[int, Fault]
     ) -> None:
-        """Seen from where the atoms spread most: the widest axis across, the next one up."""
         colours, positions = palette(), mol.GetConformer().GetPositions()
-        axes = principal_axes(positions)
-
-        def turned(points: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-            return np.ascontiguousarray((points - positions.mean(axis=0)) @ axes.T)
-
         hues = {"colorscheme": {"prop": "elem", "map": {"C": colours.muted, "N": NITROGEN}}}
         styles = [{"stick": {"radius": 0.14, **hues}, "sphere": {"scale": 0.25, **hues}}]
         styles += [{"stick": {"radius": 0.11, "opacity": 0.6, "color": colours.neutral}}]
         for index, conformer in enumerate([mol] if ghost is None else [mol, ghost]):
-            add_model(self, bare_block(conformer, turned(conformer.GetConformer().GetPositions())))
+            add_model(self, bare_block(conformer, turned(conformer.GetConformer().GetPositions(), positions)))
             self.setStyle({"model": index}, styles[index])
         for index, mark in marks.items():
             hue = getattr(colours, mark)
-            position = dict(zip("xyz", turned(positions)[index].tolist(), strict=True))
+            position = dict(zip("xyz", turned(positions, positions)[index].tolist(), strict=True))
             self.addSphere({"center": position, "radius": 0.6, "color": hue, "opacity": 0.6})
             look = {"backgroundColor": hue, "fontColor": ink_on(hue), "fontSize": 13, "bold": True}
             where = {"position": position, "screenOffset": {"x": 18, "y": 18}, "alignment": "center", "inFront": True}

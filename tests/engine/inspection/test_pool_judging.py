@@ -103,7 +103,7 @@ def test_a_stop_leaves_no_file(pool: Path, tmp_path: Path, monkeypatch: pytest.M
         (["report.json"], "is no file that `judge` reads. `judge` takes SDF (.sdf, .sd, .mol), Parquet"),
         (["empty.sdf"], "'empty.sdf' has no conformer that can be judged"),
         (["cut.sdf"], "The first: record 1 of cut.sdf: it is cut short"),
-        (["pool.sdf", "--out", "rows.txt"], "'rows.txt' is neither CSV nor Parquet"),
+        (["pool.sdf", "--out", "rows.txt"], "'rows.txt' does not end in .csv or .parquet"),
         (["pool.sdf", "--out", "nowhere/rows.csv"], "'nowhere' is no folder"),
         (["some-run", "--out", "rows.csv"], "--out belongs to a file of conformers"),
     ],

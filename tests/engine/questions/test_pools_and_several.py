@@ -9,10 +9,10 @@ import pytest
 
 from engine.inspection.runs import facts_of
 from engine.questions import ask
+from engine.questions.compare_matrix import words_of
 from engine.questions.question import NeedsTexts
 from engine.store.entries import constrained_words
 from engine.store.store import Store
-from pages._kit.components.matrix import _cell
 from pages._kit.entry_table import RUN_TABLE
 from tests.cli import run, run_json
 from tests.engine.chem.pickles import conformers
@@ -105,9 +105,8 @@ def test_answers_of_another_number_of_conformers_are_not_compared_unmarked(home:
 def test_a_cell_of_the_matrix_says_how_many_conformers_where_runs_of_its_model_differ(home: tuple[Store, str]) -> None:
     rows = ask(home[0], "compare_matrix", ["one", "three"]).tables["main"].to_pylist()
     assert [(row["lp"], row["conformers"]) for row in rows] == [("none", 1), ("exact", 3)]
-    of_cells = [[_cell(row, 0, {}, {}, is_counted)["seconds"] for row in rows] for is_counted in (True, False)]
-    assert [words.rpartition(" · ")[2] for words in of_cells[0]] == ["1 conformer", "3 conformers"]
-    assert not any("conformer" in words for words in of_cells[1])
+    assert [words["seconds"].rpartition(" · ")[2] for words in words_of(rows)] == ["1 conformer", "3 conformers"]
+    assert not any("conformer" in words["seconds"] for row in rows for words in words_of([row]))
 
 
 def test_figures_of_conformers_are_shown_where_an_answer_has_several(home: tuple[Store, str]) -> None:
