@@ -10,28 +10,29 @@ const DRAWN_BY = { points, lines, bars, heat };
 
 function chart(view) {
   const all = view.panels.flatMap((panel) => panel.marks);
-  const names = view.panels.flatMap(({ marks }) => categories(marks, "y"));
-  const left = names.length ? Math.min(24 + CHAR * Math.min(longest(names), MOST_LABEL), WIDTH / 2) : LEFT;
-  const boxed = view.panels.map(({ marks }) => boxesOf(view, marks, categories(view.is_shared ? all : marks, "x")));
-  const panels = view.panels.map(({ title, marks }, place) => {
-    const across = categories(view.is_shared ? all : marks, "x");
-    const drawing = panelOf(view, title, boxed[place], view.is_shared ? boxed.flat() : boxed[place], across, left);
-    return made("div", {}, made("figcaption", {}, title), drawing);
+  const letters = view.panels.flatMap(({ marks }) => categories(marks, "y").map((name) => name.length));
+  const left = letters.length ? Math.min(24 + CHAR * Math.min(Math.max(...letters), MOST_LABEL), WIDTH / 2) : LEFT;
+  const across = ({ marks }) => categories(view.is_shared ? all : marks, "x");
+  const boxed = view.panels.map((panel) => boxesOf(view, panel.marks, across(panel)));
+  const panels = view.panels.map((panel, place) => {
+    const drawing = panelOf(view, panel.title, boxed[place], view.is_shared ? boxed.flat() : boxed[place], across(panel), left);
+    return made("div", {}, made("figcaption", {}, panel.title), drawing);
   });
   const legend = view.legend.map(([look, glyph, name]) => made("span", {}, made("b", { class: look }, glyph), name));
-  return made("figure", { class: view.x.ends ? "time" : "" }, made("div", { class: "legend" }, ...legend), made("div", { class: "panels" }, ...panels));
+  const parts = [made("div", { class: "legend" }, ...legend), made("div", { class: "panels" }, ...panels)];
+  return made("figure", { class: view.x.ends ? "time" : "" }, ...parts);
 }
 
 function panelOf(view, title, boxes, scale, across, left) {
   const down = categories(boxes.map((box) => box.mark), "y");
   const height = down.length ? TOP + BOTTOM + BAND * down.length : HEIGHT;
   const room = view.kind === "bars" && boxes.some(({ mark }) => mark.text) ? 130 : RIGHT;
-  const ends = (side) => [...scale.flatMap((box) => box[side]), ...(view.interval === "xy"[side] && view.level !== null ? [view.level] : [])];
-  const keepsZero = view.kind === "bars";
-  const x = axisOf(view.x, ends(0), across, [left, WIDTH - room], keepsZero);
-  const y = axisOf(view.y, ends(1), down, down.length ? [TOP, height - BOTTOM] : [height - BOTTOM, TOP], keepsZero);
-  const name = `${title} ${view.y.head} by ${view.x.head}`.trim();
-  const frame = { viewBox: `0 0 ${WIDTH} ${height}`, role: "img", "aria-label": name };
+  const level = view.level === null ? [] : [view.level];
+  const ends = (side) => [...scale.flatMap((box) => box[side]), ...(view.interval === "xy"[side] ? level : [])];
+  const up = down.length ? [TOP, height - BOTTOM] : [height - BOTTOM, TOP];
+  const x = axisOf(view.x, ends(0), across, [left, WIDTH - room], view.kind);
+  const y = axisOf(view.y, ends(1), down, up, view.kind);
+  const frame = { viewBox: `0 0 ${WIDTH} ${height}`, role: "img", "aria-label": `${title} ${y.head} by ${x.head}`.trim() };
   return drawn("svg", frame, ...axisMarks(view, x, y), ...DRAWN_BY[view.kind](boxes, x, y, view));
 }
 
@@ -40,10 +41,6 @@ function panelOf(view, title, boxes, scale, across, left) {
 function categories(marks, side) {
   const values = [...new Set(marks.map((mark) => mark[side]))];
   return values.some((value) => typeof value === "string") ? values : [];
-}
-
-function longest(names) {
-  return Math.max(...names.map((name) => name.length));
 }
 
 // Of each mark its place, and from where to where it goes on x (0) and y (1). Bars without a begin of their own begin
@@ -73,14 +70,16 @@ function boxesOf({ kind, interval }, marks, across) {
   });
 }
 
-function axisOf({ head, is_log, unit, ends }, values, names, [start, end], keepsZero) {
+function axisOf({ head, is_log, unit, ends }, values, names, [start, end], kind) {
   const known = is_log ? values.filter((value) => value > 0) : values;
   let [low, high] = ends ?? [Math.min(...known), Math.max(...known)];
   if (names.length) [low, high] = [-0.5, names.length - 0.5];
-  else if (is_log) [low, high] = [low / Math.max((high / low) ** 0.12, 1.1), high * Math.max((high / low) ** 0.12, 1.1)];
-  else if (!ends) {
+  else if (is_log) {
+    const room = Math.max((high / low) ** 0.12, 1.1);
+    [low, high] = [low / room, high * room];
+  } else if (!ends) {
     const room = 0.06 * (high - low) || 0.5;
-    [low, high] = [keepsZero && low === 0 ? 0 : low - room, high + room];
+    [low, high] = [kind === "bars" && low === 0 ? 0 : low - room, high + room];
   }
   const scale = is_log && !names.length ? Math.log : (value) => value;
   const share = (value) => (scale(value) - scale(low)) / (scale(high) - scale(low));
@@ -109,17 +108,20 @@ function tickWords(value, unit) {
 }
 
 function axisMarks({ interval, level, has_diagonal }, x, y) {
-  const [top, bottom] = [Math.min(y.start, y.end), Math.max(y.start, y.end)];
+  const [top, bottom] = [y.start, y.end].sort((a, b) => a - b);
   const upright = (look, value) => line(look, [[x.px(value), top], [x.px(value), bottom]]);
   const lying = (look, value) => line(look, [[x.start, y.px(value)], [x.end, y.px(value)]]);
-  const marks = [];
-  if (!x.isNamed) marks.push(...x.ticks.map(([value]) => upright("grid", value)));
-  if (!x.isNamed) marks.push(label((x.start + x.end) / 2, bottom + 38, x.head, "middle", 80, "title"));
-  if (!y.isNamed) marks.push(...y.ticks.map(([value]) => lying("grid", value)));
-  if (!y.isNamed) marks.push(label(4, 13, y.head, "start", 80, "title"));
-  marks.push(...x.ticks.map(([value, words]) => label(x.px(value), bottom + 17, words, "middle", x.most)));
+  const marks = x.ticks.map(([value, words]) => label(x.px(value), bottom + 17, words, "middle", x.most));
   marks.push(...y.ticks.map(([value, words]) => label(x.start - 8, y.px(value) + 4, words, "end")));
-  if (level !== null) marks.push(interval === "x" ? upright("level", level) : lying("level", level));
+  if (!x.isNamed) {
+    marks.push(...x.ticks.map(([value]) => upright("grid", value)));
+    marks.push(label((x.start + x.end) / 2, bottom + 38, x.head, "middle", 80, "title"));
+  }
+  if (!y.isNamed) {
+    marks.push(...y.ticks.map(([value]) => lying("grid", value)));
+    marks.push(label(4, 13, y.head, "start", 80, "title"));
+  }
+  if (level !== null) marks.push((interval === "x" ? upright : lying)("level", level));
   const ends = [Math.max(x.low, y.low), Math.min(x.high, y.high)];
   if (has_diagonal) marks.push(line("level", ends.map((end) => [x.px(end), y.px(end)])));
   return marks;
@@ -132,20 +134,19 @@ function label(x, y, text, anchor, most = MOST_LABEL, look = "") {
   return drawn("text", { x, y, "text-anchor": anchor, class: look }, words);
 }
 
+function named(name, attributes, about) {
+  return drawn(name, attributes, ...(about ? [drawn("title", {}, about)] : []));
+}
+
 function line(look, spots, about) {
-  return named(drawn("path", { class: look, d: `M${spots.map((spot) => spot.map((px) => px.toFixed(1)).join(" ")).join("L")}` }), about);
+  return named("path", { class: look, d: `M${spots.map((spot) => spot.map((px) => px.toFixed(1)).join(" ")).join("L")}` }, about);
 }
 
-function named(element, about) {
-  if (about) element.append(drawn("title", {}, about));
-  return element;
-}
-
-function rectangle(box, x, y, attributes) {
+function rectangle(box, x, y, attributes, about) {
   const [left, right] = box[0].map(x.px).sort((a, b) => a - b);
   const [top, foot] = box[1].map(y.px).sort((a, b) => a - b);
   const size = { x: left, y: top, width: Math.max(right - left, 0.5), height: Math.max(foot - top, 0.5) };
-  return drawn("rect", { ...size, ...attributes });
+  return named("rect", { ...size, ...attributes }, about);
 }
 
 function points(boxes, x, y, { interval, legend }) {
@@ -155,7 +156,7 @@ function points(boxes, x, y, { interval, legend }) {
     const radius = size ? size / 2 : 5;
     const place = `translate(${at.toFixed(1)} ${height.toFixed(1)}) scale(${radius})`;
     const whisker = line("whisker", [0, 1].map((end) => [x.px(box[0][end]), y.px(box[1][end])]));
-    const mark = named(drawn("path", { class: `mark ${look}`, d: SHAPES[shape % SHAPES.length], transform: place }), about);
+    const mark = named("path", { class: `mark ${look}`, d: SHAPES[shape % SHAPES.length], transform: place }, about);
     if (!text || (!y.isNamed && legend.length > COLOURS)) return [whisker, mark];
     const isBeside = interval === "y"; // a whisker that stands
     return [whisker, mark, label(at + (isBeside ? radius + 4 : 0), height - 9, text, isBeside ? "start" : "middle", 60)];
@@ -171,7 +172,7 @@ function lines(boxes, x, y) {
 function bars(boxes, x, y) {
   return boxes.flatMap((box) => {
     const { look, shape, text, about } = box.mark;
-    const parts = [named(rectangle(box, x, y, { class: `bar ${look}` }), about)];
+    const parts = [rectangle(box, x, y, { class: `bar ${look}` }, about)];
     if (shape % 2) parts.push(rectangle(box, x, y, { class: "hatch" }));
     if (text && y.isNamed) parts.push(label(x.px(Math.max(...box[0])) + 5, y.px(box.at[1]) + 4, text, "start", 60));
     return parts;
@@ -184,6 +185,6 @@ function heat(boxes, x, y) {
   return boxes.flatMap((box) => {
     const { size, text, about } = box.mark;
     const look = { class: "cell accent", "fill-opacity": (0.55 * (size ?? 0)) / most };
-    return [named(rectangle(box, x, y, look), about), label(x.px(box.at[0]), y.px(box.at[1]) + 4, text ?? "", "middle")];
+    return [rectangle(box, x, y, look, about), label(x.px(box.at[0]), y.px(box.at[1]) + 4, text ?? "", "middle")];
   });
 }

@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from engine.handover.charts import MOST_MARKS, chart_view
-from engine.questions import KEYS, ask, question_of
+from engine.handover.collecting import ASKED_OF
+from engine.questions import ask, question_of
 from engine.questions.question import Chart, Column, rows_table
 from engine.store.schema import TRACE
 from tests.engine.inspection.made import DEMO_STORE, demo_run
-
-NEED_MORE = ("compare_coverage", "drift_branches", "drift_resolution")  # references, branches, work
 
 
 def view_of(chart: Chart, rows: list[dict[str, Any]], **more: Any) -> Any:
@@ -37,11 +36,8 @@ def test_points_have_their_figures_intervals_and_words() -> None:
 def test_what_is_damaged_is_hatched() -> None:
     rows = [{"at": "0", "share": 0.25, "sign": sign, "title": "x"} for sign in ("exact", "junk-prone", "cut")]
     view = view_of(Chart("bars", "at", "share", colour="sign", split="title"), rows)
-    assert [(mark["look"], mark["shape"] % 2) for mark in view["panels"][0]["marks"]] == [
-        ("exact", 0),
-        ("junk", 1),
-        ("cut", 1),
-    ]
+    looks = [(mark["look"], mark["shape"] % 2) for mark in view["panels"][0]["marks"]]
+    assert looks == [("exact", 0), ("junk", 1), ("cut", 1)]
     assert [glyph for _, glyph, _ in view["legend"]] == ["■", "▨", "▨"]
 
 
@@ -82,20 +78,15 @@ def test_a_timeline_has_shares_and_below_them_spans_on_one_axis() -> None:
     of_shares = sum(mark["size"] * mark["y"] for mark in upper["marks"])
     expected = sum((row["end_ms"] - row["start_ms"]) * row["share"] for row in shares)
     assert len(upper["marks"]) == len(shares) and of_shares == pytest.approx(expected, rel=1e-4)
-    assert len(lower["marks"]) == len(lanes) and {mark["y"] for mark in lower["marks"]} == {
-        span["lane"] for span in lanes
-    }
+    assert sorted(mark["y"] for mark in lower["marks"]) == sorted(span["lane"] for span in lanes)
     longest = max(lanes, key=lambda span: span["end"] - span["start"])
     assert lower["marks"][0]["about"].startswith(longest["what"]) and upper["title"] == answered.names[trace]
 
 
-@pytest.mark.parametrize("key", [key for key in KEYS if key.startswith(("compare_", "drift_"))])
+@pytest.mark.parametrize("key", sorted({*ASKED_OF["runs"], "compare_masks", "compare_time", "drift_lp"}))
 def test_charts_of_the_demo_have_all_of_their_rows(key: str) -> None:
     question = question_of(key)
-    if question.OF.kind != "run" or not question.CHARTS or key in NEED_MORE:
-        pytest.skip("no chart of runs alone")
-    runs = [demo_run("qwen", "none"), demo_run("qwen", "group-v2.1")][: question.OF.most]
-    answered = ask(DEMO_STORE, key, runs)
+    answered = ask(DEMO_STORE, key, [demo_run("qwen", "none"), demo_run("qwen", "group-v2.1")][: question.OF.most])
     for chart in [chart for chart in question.CHARTS if chart.table in answered.tables]:
         view = chart_view(chart, answered.tables, question.COLUMNS, answered.names)
         rows = answered.tables[chart.table].to_pylist()

@@ -39,16 +39,14 @@ EVIL = "</script><script>document.title = 'planted'</script><!--"
 Parts = dict[str, list[Any]]
 
 
-def data_of(page: bytes) -> dict[str, Any]:
+def data_of(page: bytes) -> Any:
     (text,) = re.findall(r'<script type="application/json" id="bundle">(.*?)</script>', page.decode(), re.DOTALL)
-    return dict(json.loads(text))
+    return json.loads(text)
 
 
 def by_kind(parts: Any) -> Parts:
-    kinds: Parts = {kind: [] for kind in ("text", "note", "code", "table", "chart", "molecule", "tokens")}
-    for kind, view in parts:
-        kinds[kind].append(view)
-    return kinds
+    kinds = ("text", "note", "code", "table", "molecule", "tokens")
+    return {kind: [view for of, view in parts if of == kind] for kind in kinds}
 
 
 def sections_of(page: bytes) -> dict[str, Parts]:
@@ -154,10 +152,9 @@ def test_it_is_as_long_as_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = len(section["molecule"])
     assert len(page) <= most and 3 <= kept < 6 and drawn.call_count == kept + 1
     assert section["note"][0].startswith(f"{kept} of 64 answers") and f"{64 - kept} are left out" in section["note"][0]
-    sizes = iter([10 * most, 10, 20, 10 * most, 10])
     empty = replace(bundle, sections=[])
-    assert [len(block[1]) for block in fitting(empty, (("text", "x" * size) for size in sizes))] == [10, 20]
-    assert next(sizes) == 10
+    texts = iter([("text", "x" * size) for size in (10 * most, 10, 20, 10 * most, 30)])
+    assert [len(text) for _, text in fitting(empty, texts)] == [10, 20] and len(next(texts)[1]) == 30
     monkeypatch.setattr(writing, "MOST_BYTES", len(page_of(empty)) + 5_000)
     with pytest.raises(DriftscopeError, match="would be empty: it takes over"):
         bundle_of(DEMO_STORE, [f"{CUT}/3"])
@@ -194,14 +191,6 @@ def test_a_label_may_look_like_a_sample(store: Store) -> None:
     write_run(store, "named", [sample_row(0), sample_row(1)], lp="none", label="lab/1")
     for name, count in (("lab/1", 2), ("named/1", 1)):
         assert len(sections_of(page_of(bundle_of(store, [name])))["Molecules"]["molecule"]) == count
-
-
-def test_what_many_runs_leave_out_is_named() -> None:
-    """Of thirteen runs twelve panels are drawn, and the molecules of all are counted."""
-    runs = [entry.id for entry in DEMO_STORE.listing().entries if entry.row["origin"] == "measured"][:13]
-    sections = sections_of(page_of(bundle_of(DEMO_STORE, runs, molecules=0)))
-    assert f"{13 * 64} are left out" in sections["Molecules"]["note"][0]
-    assert "1 more panel" in str(sections["How long are passed and failed answers?"]["note"])
 
 
 def test_texts_of_others_end_no_script(store: Store) -> None:
@@ -246,16 +235,18 @@ def test_its_colours_are_the_pages() -> None:
         assert f"--{name}: {expected};" in style, name
 
 
-def test_a_judged_pool_as_a_report(tmp_path: Path) -> None:
-    """Without a store. The wrong one comes first, with the atoms that its check names."""
+def test_a_judged_pool_as_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a store. The wrong one comes first, with the atoms that its check names; the commands that the report
+    prints give its figures."""
     mols = [reference_conformers(parse_smiles("CCCC(N)=O"), seed=seed) for seed in range(4)]
     moved = mols[2].GetConformer()
     moved.SetAtomPosition(0, moved.GetAtomPosition(1) + Point3D(0.3, 0.0, 0.0))
     pool, out = tmp_path / "pool.sdf", tmp_path / "report.html"
     pool.write_text(to_sdf([(EVIL, mol) for mol in mols]), encoding="utf-8")
-    judged = run_json("judge", str(pool), "--report", str(out), "--workers", "1")
+    judged = run_json("judge", str(pool), "--settings=mol", "--strain", "--report", str(out), "--workers", "1")
     sections = sections_of(out.read_bytes())
-    assert sections["The file"]["code"][0].split()[3:] == ["judge", str(pool), "--report", str(out)]
+    about = sections["The file"]
+    assert about["code"][0].split()[3:] == ["judge", str(pool), "--settings=mol", "--strain", "--report", str(out)]
     first, *others = sections["Molecules"]["molecule"]
     assert first["name"].endswith("sample 2") and len(others) == 3 and not sections["Molecules"]["note"]
     wrong = sorted({atom for check in judged["conformers"][2]["failed"] for atom in check["atoms"]})
@@ -264,29 +255,15 @@ def test_a_judged_pool_as_a_report(tmp_path: Path) -> None:
     positions = moved.GetPositions()[:, 0].tolist()
     x = table["titles"].index("x (Å)")
     assert [values[x] for values in table["values"]] == pytest.approx(positions, abs=2e-4)
-
-
-@pytest.mark.parametrize("options", [["--strain"], ["--settings=mol", "--energy"]])
-def test_the_commands_of_a_judged_pool_give_its_figures(
-    options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pool, out = tmp_path / "pool.sdf", tmp_path / "report.html"
-    pool.write_text(to_sdf([("", reference_conformers(parse_smiles("CCCO"), seed=0))]), encoding="utf-8")
-    run_json("judge", str(pool), *options, "--report", str(out))
-    sections = sections_of(out.read_bytes())
-    assert sections["The file"]["code"][0].split()[5:-2] == options
     monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path / "fresh"))
-    for command in re.findall("`python -m engine (.*?)`", sections["The file"]["note"][0]):
-        run_json(*shlex.split(command))
+    for words in re.findall("`python -m engine (.*?)`", about["note"][0]):
+        run_json(*shlex.split(words))
     figures = sections["Side by side"]
     asked = run_json(*shlex.split(figures["code"][0])[3:])
-    table = figures["table"][0]
-    for row, values in zip(asked["tables"][table["name"]], table["values"], strict=True):
+    for row, values in zip(asked["tables"]["side by side"], figures["table"][0]["values"], strict=True):
         assert {*values} <= {*row.values()}
-    assert (len(table["values"]) > 1) == ("--strain" in options)
-    (run_id,) = (entry.id for entry in Store.open().listing().entries)
-    geometry = "mol" if "--energy" in options else "mol_fast"
-    assert geometry in Store.open().entry(run_id).row["judged_with"].split(", ")
+    (entry,) = Store.open().listing().entries
+    assert "mol" in entry.row["judged_with"].split(", ") and len(figures["table"][0]["values"]) > 1
 
 
 def test_the_gallery_has_a_report_for_each_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
