@@ -33,7 +33,7 @@ ROOMS: dict[str, tuple[int, tuple[str, ...]]] = {
     "engine/jobs/": (3_210, ("engine/jobs/*",)),
     "engine/inspection/": (4_740, ("engine/inspection/*",)),
     "engine/profile/, engine/logits/": (3_200, ("engine/profile/*", "engine/logits/*")),
-    "engine/store/": (4_180, ("engine/store/*", "engine/user_files.py", "engine/file_forms.py")),
+    "engine/store/": (4_210, ("engine/store/*", "engine/user_files.py", "engine/file_forms.py")),
     "engine/decode/": (5_320, ("engine/decode/*",)),
     "engine/lp/, engine/models/": (5_880, ("engine/lp/*", "engine/lp_records.py", "engine/models/*")),
     "engine/text/": (2_850, ("engine/text/*",)),

@@ -30,6 +30,7 @@ from engine.store.entries import (
     Damage,
     Entry,
     StoreListing,
+    branch_place,
     entry_folder,
     read_entries,
     read_entry,
@@ -302,14 +303,28 @@ def is_temporary(entry: Entry) -> bool:
 
 
 def trim(files: Files, most: int = 200) -> None:
-    """Keep the newest runs only: their names begin with the time."""
-    for name in files.folders(RUN.folder)[:-most]:
-        with suppress(DriftscopeError):  # another process removed it
-            files.remove(f"{RUN.folder}/{name}")
+    """Keep the newest runs only, whose names begin with the time, and what these were branched from."""
+    old = files.folders(RUN.folder)[:-most]
+    newest = Store(files).listing().entries[-most:] if old else ()
+    parents = {place[0] for place in map(branch_place, newest) if place is not None}
+    for name in old:
+        if name.rpartition("=")[2] not in parents:
+            with suppress(DriftscopeError):  # another process removed it
+                files.remove(f"{RUN.folder}/{name}")
 
 
 def keep(entry: Entry, home: Files, label: str = "") -> Entry:
-    """A copy of the entry in the user's store, under the same name."""
+    """A copy of the entry in the user's store, under the same name; and of its branches, and of what it is a branch
+    of."""
+    kept = _copied(entry, home, label)
+    there = {run.id for run in Store(home).listing().entries}
+    for run in _family(entry):
+        if run.id not in there:
+            _copied(run, home)
+    return kept
+
+
+def _copied(entry: Entry, home: Files, label: str = "") -> Entry:
     more = {key: value for key, value in entry.sheet.items() if key not in ("schema", "kind", "row", "tables")}
     try:
         with begun_anew(home, RUN, entry.id, entry.sheet["row"], **more) as staging:
@@ -317,3 +332,18 @@ def keep(entry: Entry, home: Files, label: str = "") -> Entry:
             return staging.publish({"label": label} if label else {})
     except OSError as error:
         raise StoreError(f"{entry.id} is gone", "Generate it again") from error
+
+
+def _family(entry: Entry) -> list[Entry]:
+    """Of its place, what it was branched from, and all that was branched from these or from itself."""
+    runs = Store(entry.files).listing().entries  # a parent is older than its branches
+    places = {run.id: branch_place(run) for run in runs}
+    parents = {run_id: place[0] for run_id, place in places.items() if place is not None}
+    family = {entry.id}
+    for run in reversed(runs):
+        if run.id in family and run.id in parents:
+            family.add(parents[run.id])
+    for run in runs:
+        if parents.get(run.id) in family:
+            family.add(run.id)
+    return [run for run in runs if run.id in family]

@@ -342,7 +342,9 @@ def _atoms(
     about = tables["about"]["about"].to_pylist()
     if beliefs is not None:
         curves, (first, _) = curves_of(beliefs), _blocks_in_view(inspection)
-        shown = [row if row.atom is None else replace(row, curves=curves.get(first + row.atom, ())) for row in shown]
+        shown = [
+            row if row.atom is None else replace(row, curves=tuple(curves.get(first + row.atom, ()))) for row in shown
+        ]
         (of_model,) = beliefs["about"]["model"].to_pylist()
         about.append(f"curves: what {of_model} believes of x, y and z, each given the numbers before it")
     if other is not None:

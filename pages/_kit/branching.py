@@ -17,11 +17,11 @@ from engine.jobs.branching import LEAST, PUT_RIGHT, TokenChoice, alternatives_wo
 from engine.jobs.service import Work
 from engine.lp_records import LPS, lp_record
 from engine.store.entries import branch_place
-from engine.store.store import Store
+from engine.store.store import Store, is_temporary
 from pages._kit.asked import asked, progress, show_error
 from pages._kit.components.atom_view import visible
 from pages._kit.errors import escaped
-from pages._kit.inspected import inspected, open_store
+from pages._kit.inspected import inspected, open_store, save_run
 
 HELP = (
     "Probability of each token before the LP → among the tokens that the LP allows (shaped and guarded take more away "
@@ -175,6 +175,12 @@ def chosen_branch(store: Store, inspection: Inspected, *, draws: bool = False) -
     key = f"branch-under-{inspection.run.run_id}-{inspection.sample['sample_id']}-{len(words)}"
     name = st.session_state.setdefault(key, next(iter(words)))
     if draws:
-        hidden: Any = {"label_visibility": "collapsed", "placeholder": "Branch under each row"}
-        name = st.selectbox("Branch", list(words), index=None, key=key, format_func=words.__getitem__, **hidden)
+        with st.container(horizontal=True, vertical_alignment="bottom", gap="xsmall"):
+            hidden: Any = {"label_visibility": "collapsed", "placeholder": "Branch under each row"}
+            name = st.selectbox("Branch", list(words), index=None, key=key, format_func=words.__getitem__, **hidden)
+            entry = store.entry(name.rpartition("/")[0]) if name else None
+            if entry is not None and is_temporary(entry):
+                about = "Save this branch to the store, with its lane and the lane's other branches"
+                if st.button("Save", icon=":material/save:", key=f"save-{key}", help=about):
+                    save_run(entry)
     return inspected_branch(store, name, inspection.number) if name in words else None

@@ -37,7 +37,10 @@ def lane_files(lane: Running, entry: Entry, shown: int) -> None:
         if not is_temporary(entry):
             st.button("Saved", icon=":material/check:", key=f"keep_{lane.number}", disabled=True, help=f"As {entry.id}")
         elif st.button(
-            "Save to store", icon=":material/save:", key=f"keep_{lane.number}", help="Save this run to the store"
+            "Save to store",
+            icon=":material/save:",
+            key=f"keep_{lane.number}",
+            help="Save this run to the store, with its branches",
         ):
             save_run(entry)
         with st.popover("Download", icon=":material/download:"):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from engine.figures.words import angstrom, percent
+from engine.figures.words import angstrom
 from engine.inspection.atoms import atom_rows, worst_first
 from engine.inspection.molecules import sample_table
 from engine.inspection.sample import inspect_sample
@@ -405,45 +405,13 @@ def test_a_run_without_steps_is_scored_and_says_by_whom(own: Store, button: str,
     assert not app.exception and not app.error and after in strip(app)
 
 
-def test_a_click_on_a_token_shows_alternatives_and_a_click_on_one_writes_a_branch(own: Store) -> None:
-    run_id = with_demo(own.home.root, EXACT).entry(EXACT).id
-    aligned: Any = inspect_sample(own.snapshot(), EXACT, 3).alignment
-    at = next(row.pos for row in aligned.rows if row.pos is not None and row.pos > 40 and not row.forced)
-    column = next(column for column, row in enumerate(aligned.rows) if row.pos == at)
-    app = opened(run=run_id, sample="3", token=str(column))
-    assert not any(one.job or one.result for one in app.session_state["asked"].values()), "a link starts nothing"
-    app.button(key=f"branch-ask-{EXACT}-3").click().run()
-    (asked,) = [asked for asked in app.session_state["asked"].values() if asked.job]
-    ended(asked.job)
-    app.run()
-    (written,) = [token for token in asked.result if token.is_written]
-    labels = [button.label for button in app.button if (button.key or "").startswith(f"branch-{EXACT}-3-")]
-    assert len(labels) == len(asked.result) and any(f" {percent(written.p_raw)} → " in label for label in labels)
-    other = next(token for token in asked.result if token.p_lp and not token.is_written)
-    app.button(key=f"branch-{EXACT}-3-{other.token_id}").click().run()
-    ended(app.session_state["asked"]["branch", EXACT, 3].job)
-    app.run()
-    name = query(app, "under")
-    assert name is not None and not app.exception and not app.error
-    branch, sample = name.split("/")
-    entry = Store.open().entry(branch)
-    assert (entry.row["branch_of"], entry.row["branch_at"], sample) == (f"{EXACT}/3", at, "0")
-    (row,) = Store.open().rows("SELECT token_ids FROM samples WHERE run_id = $1", [branch])
-    assert row["token_ids"][at] == other.token_id
-    answers = table(app, "rmsd_ang")
-    assert list(answers["sample"]) == [f"{EXACT}/3", f"{branch}/0"] and answers["rmsd_ang"][0] == 0
-    assert '"is_other": true' in strip(app) and "grey: branch" in frames_of(app)[-1].source
-
-
-def test_what_lost_the_molecule_is_put_right_by_one_click_or_one_line_says_why_not(own: Store) -> None:
+def test_a_link_to_a_token_starts_nothing_and_one_line_says_why_no_branch_puts_a_molecule_right(own: Store) -> None:
+    """What a click does is in the browser's tests of branches."""
     with_demo(own.home.root, EXACT)
-    assert "atoms before it are wrong already" in words(opened(run=EXACT, sample="0"))
-    app = opened(run=EXACT, sample="5")
-    app.button(key=f"put-right-{EXACT}-5").click().run()
-    ended(app.session_state["asked"]["branch", EXACT, 5].job)
-    app.run()
-    usable = table(app, "rmsd_ang")["usable"]
-    assert list(usable) == [False, True] and not app.error
+    app = opened(run=EXACT, sample="0", token="60")
+    assert "atoms before it are wrong already" in words(app)
+    assert app.button(key=f"branch-ask-{EXACT}-0").label.startswith("Alternatives of token ")
+    assert not any(asked.job or asked.result for asked in app.session_state["asked"].values())
 
 
 def test_the_sections_of_runs_and_the_work_that_they_offer() -> None:

@@ -15,12 +15,13 @@ import torch
 
 from engine.chem.smiles import parse_smiles
 from engine.decode.generation import Generation
-from engine.decode.number_laws import SHARE, BlockLaws, number_laws
+from engine.decode.number_laws import SHARE, BlockLaws, _blocks, number_laws
 from engine.decode.plan import DecodeOptions, Plan, Request, Sampling
 from engine.decode.scoring import PlainReader, Stored, reader_of, walk
 from engine.decode.steps import Counters, Step
 from engine.figures.laws import NumberLaw
 from engine.lp.driver import Tables
+from engine.lp.follower import AutomatonRows
 from engine.models.loading import LoadedModel, load_model
 from engine.models.registry import load_registry
 from tests.support import soaking
@@ -139,14 +140,11 @@ def test_numbers_sampled_under_exact_fall_into_the_cells_of_the_law(name: str, a
     """2,000 numbers of our own decoding at temperature 1, behind the same text, by a chi-square of their cells."""
     loaded, generation, stored = made(name)
     sample, law = stored[0], laws_of(name, 2)[0][2].laws[axis]
-    states = list(walk(Tables.of(generation.constraint.automaton, [sample.program]), torch.tensor([sample.answer])))
-    inside = [at for at in range(len(sample.answer)) if sample.program.block[int(states[at].cell)] == 2]
-    inside = [at for at in inside if sample.program.forced[int(states[at].cell)] < 0]
-    pieces = [loaded.tokenizer.piece(sample.answer[at]) for at in inside]
-    commas = [at for at, piece in zip(inside, pieces, strict=True) if piece.startswith(",")]
-    at = inside[0] if axis == 0 else commas[axis - 1]  # where y begins with the comma: it ends x or x goes on
-    start = (int(states[at].cell), int(states[at].node))
-    request = Request(0, 0, (*sample.prompt, *sample.answer[:at]), sample.program, 9, start)
+    rows = AutomatonRows(generation.constraint.automaton)
+    starts = [starts for _, starts in _blocks(generation.constraint, rows, 0, sample, loaded.positions)]
+    start = starts[2][axis]  # where y begins with the comma: it ends x, or x goes on
+    place = (start.cell, start.node)
+    request = Request(0, 0, (*sample.prompt, *sample.answer[: start.at]), sample.program, 9, place)
     draws = 2_000 if axis == 0 else 2_600  # some go on with x
     requests = [replace(request, sample=number, key=number) for number in range(draws)]
     texts: list[list[str]] = [[] for _ in requests]

@@ -130,17 +130,18 @@ def test_of_a_bin_the_middle_is_asked() -> None:
     assert right_of(law, FIXED4) == [RIGHT, RIGHT] and right_of(law, BinFormat.equal(-7, 7, 1)) == [RIGHT, WRONG]
 
 
-def test_what_changes_a_law_is_in_the_key_of_what_is_kept() -> None:
+def test_what_changes_a_law_is_in_the_key_of_what_is_kept_and_a_damaged_file_is_not_taken(cache: Path) -> None:
     request = request_of(inspect_sample(DEMO_STORE, EXACT, 3))
     run_json("belief", SAMPLE)
     assert request.kept.read() is not None
     plan = request.question.plan
-    for other in (
-        replace(plan, form=NumberFormat(4, 4, 3)),
-        replace(plan, bos=not plan.bos),
-        replace(plan, conformers=2),
-    ):
-        assert replace(request, question=replace(request.question, plan=other)).kept.read() is None
+    plans = (replace(plan, form=NumberFormat(4, 4, 3)), replace(plan, bos=not plan.bos), replace(plan, conformers=2))
+    others = [replace(request, question=replace(request.question, plan=other)) for other in plans]
+    others.append(replace(request, entry=replace(request.entry, sha256="0" * 64)))
+    assert [other.kept.read() for other in others] == [None] * 4
+    (file,) = cache.rglob("*.parquet")
+    file.write_bytes(file.read_bytes()[:100])
+    assert request.kept.read() is None
 
 
 def test_a_model_of_another_tokenizer_or_a_short_context_is_one_error() -> None:
@@ -157,17 +158,6 @@ def test_a_run_of_one_decimal_has_none_to_drop(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(resolution, "number_format_of", lambda entry: NumberFormat(1, 1, 3))
     for command in (["resolution", EXACT], ["ask", "drift_resolution", EXACT]):
         assert "one decimal" in run(*command).error
-
-
-def test_of_another_model_or_damaged_what_is_kept_is_not_taken(cache: Path) -> None:
-    request = request_of(inspect_sample(DEMO_STORE, EXACT, 3))
-    run_json("belief", SAMPLE)
-    assert request.kept.read() is not None
-    other = replace(request, entry=replace(request.entry, sha256="0" * 64))
-    assert other.kept.read() is None
-    (file,) = cache.rglob("*.parquet")
-    file.write_bytes(file.read_bytes()[:100])
-    assert request.kept.read() is None
 
 
 def texts_of(first: int, last: int) -> list[tuple[str, str | Array]]:

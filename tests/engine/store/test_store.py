@@ -362,6 +362,21 @@ def test_a_temporary_run_is_shown_beside_the_store_and_kept_on_request(temporary
     assert (ids(after), home.folders("staging")) == ([], [])
 
 
+def test_a_kept_run_takes_its_branches_along_and_a_branch_its_parent(temporary: Files, tmp_path: Path) -> None:
+    of = {"1-lane": None, "2-branch": "1-lane/0", "3-other": None, "4-branch": "2-branch/1", "5-branch": "1-lane/0"}
+    for name, parent in of.items():
+        written(temporary, name, branch_of=parent, branch_at=None if parent is None else 7)
+    before = Store(temporary)
+    for number, name in enumerate(("1-lane", "4-branch")):
+        home = Files(tmp_path / f"home{number}")
+        kept = keep(before.entry(name), home, "mine")
+        assert ids(Store(home)) == [run for run in of if run != "3-other"] and kept.row["label"] == "mine"
+    keep(before.entry("3-other"), home)
+    assert ids(Store(home)) == list(of)
+    trim(temporary, 1)
+    assert temporary.folders("runs") == ["run_id=1-lane", "run_id=5-branch"], "what the newest was branched from stays"
+
+
 def test_the_oldest_temporary_runs_go_first_and_the_place_with_its_process(temporary: Files) -> None:
     for name in ("20260101-a", "20260103-c", "20260102-b"):
         written(temporary, name)
