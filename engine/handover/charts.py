@@ -26,6 +26,7 @@ from engine.questions.chart_rows import (
     repeats,
 )
 from engine.questions.question import Chart, Column
+from engine.store.columns import rows_of
 
 MOST_MARKS, COLOURS = 1_000, 8
 SIGNS = {"exact": "exact", "junk-prone": "junk", "cut": "cut", "hypothetical": "neutral"}
@@ -38,7 +39,7 @@ def chart_view(
 ) -> dict[str, Any] | None:
     """None of the table of LPs and models, of colours by kind, and of too many marks to be told apart. ``names`` are of
     the chosen entries by id, the control first."""
-    rows = [row for row in tables[chart.table].to_pylist() if None not in (row[chart.x], row[chart.y])]
+    rows = [dict(row) for row in rows_of(tables[chart.table]) if None not in (row[chart.x], row[chart.y])]
     if rows and chart.kind == "time":
         return timeline(chart, rows, tables[chart.spans].to_pylist(), columns)
     if chart.kind == "matrix" or chart.kinds or not 0 < len(rows) <= MOST_MARKS:

@@ -42,7 +42,8 @@ def molecule_block(store: Store, run_id: str, sample_id: int) -> Block:
     tokens = list(tokens_of(seen, tables, rows))
     columns = [column for column in SHOWN if rows and column in rows[0]]
     atoms = {"rows": [(row["atom"], row["damage"]) for row in rows]}
-    faults = faults_of(seen)
+    by_atom = atom_faults(seen.sample, seen.blocks, only=seen.number)
+    faults = {atom: fault for atom, fault in by_atom.items() if 0 <= atom < seen.molecule.atoms}
     return "molecule", {
         "name": name,
         "smiles": seen.sample["smiles"],
@@ -56,12 +57,6 @@ def molecule_block(store: Store, run_id: str, sample_id: int) -> Block:
             ("code", typed("ask", "drift_atoms", f"{seen.run.run_id}/{sample_id}")),
         ],
     }
-
-
-def faults_of(seen: Inspected) -> dict[int, Fault]:
-    blocks = [block for block in seen.blocks if block["conformer"] == seen.number]
-    by_atom = atom_faults(seen.sample, blocks, only=seen.number)
-    return {atom: fault for atom, fault in by_atom.items() if 0 <= atom < seen.molecule.atoms}
 
 
 def places(seen: Inspected) -> Iterator[dict[str, Any]]:

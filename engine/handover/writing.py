@@ -90,17 +90,10 @@ def draft_of(bundle: Bundle) -> bytes:
     charts, page, style, frame = ((HERE / name).read_text(encoding="utf-8") for name in PARTS)
     script = f"{charts}{page}"
     allowed = f"script-src {hash_of(script)} {hash_of(library)}; style-src {hash_of(style)}"
-    return (
-        Template(frame)
-        .substitute(
-            policy=f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'",
-            style=style,
-            data=json_of({**asdict(bundle), "licence": licence}),
-            script=script,
-            library=library,
-        )
-        .encode()
-    )
+    policy = f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
+    data = json_of({**asdict(bundle), "licence": licence})
+    parts = {"policy": policy, "style": style, "data": data, "script": script, "library": library}
+    return Template(frame).substitute(parts).encode()
 
 
 def hash_of(text: str) -> str:

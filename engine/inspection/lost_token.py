@@ -21,6 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import islice
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -334,16 +335,17 @@ def lost_blocks(
     *,
     molecule: Molecule | None = None,
     settings: SettingsName = "mol_fast",
+    most: int | None = None,
 ) -> list[LostBlock]:
-    """The marks of an answer, conformer by conformer, in the order of the text. ``smiles`` is the molecule that it
-    should be; ``molecule`` the same as the text spells it, for texts that are damaged."""
+    """The marks of an answer, conformer by conformer, in the order of the text, or only so many of each. ``smiles`` is
+    the molecule that it should be; ``molecule`` the same as the text spells it, for texts that are damaged."""
     answer, found = find_answer(text, molecule), find_blocks(text, form)
     lost: list[LostBlock] = []
     for number, (start, end) in enumerate(answer.bodies, 1):
         inside = [index for index, block in enumerate(found) if start <= block.start < end]
         conformer = _read(text[start:end], [found[index] for index in inside], smiles, molecule, settings, form)
         if conformer is not None:
-            marks = _of_conformer(text, conformer, tokens, form)
+            marks = islice(_of_conformer(text, conformer, tokens, form), most)
             lost += [replace(mark, conformer=number, block=inside[mark.block]) for mark in marks]
     return lost
 
@@ -504,7 +506,11 @@ def may_be_lost(sample: Mapping[str, Any]) -> bool:
 
 
 def lost_of_sample(
-    run: RunFacts, sample: Mapping[str, Any], molecule: Molecule, tokenizer: TextTokenizer | None
+    run: RunFacts,
+    sample: Mapping[str, Any],
+    molecule: Molecule,
+    tokenizer: TextTokenizer | None,
+    most: int | None = None,
 ) -> list[LostBlock]:
     """``molecule`` is written as the text writes it. By the checks that the run was judged with."""
     if not may_be_lost(sample):
@@ -512,4 +518,5 @@ def lost_of_sample(
     text, words = sample["text"], run.judged_with.split(", ")
     settings: SettingsName = next((name for name in get_args(SettingsName) if name in words), "mol_fast")
     tokens = tokens_of(text, tokenizer, sample["token_ids"])
-    return lost_blocks(text, sample["smiles"], tokens, number_format(run), molecule=molecule, settings=settings)
+    form = number_format(run)
+    return lost_blocks(text, sample["smiles"], tokens, form, molecule=molecule, settings=settings, most=most)

@@ -46,6 +46,8 @@ NO_TOKENS = {  # by whether there is a tokenizer
     " those that the model sampled. It is unknown which were forced.",
     False: "Only the text is stored and its tokenizer is not available, so there are no tokens to show.",
 }
+MOST_MARKED, LEAST_MARKED = 10_000, 5
+"""Atoms times marks of those that lost their place: of a molecule of 1,000 atoms a mark takes 0.14 s."""
 ENDS = {
     "length": "Generation stopped at the token limit; the end is missing.",
     "time": "Generation stopped at the time limit; the end is missing.",
@@ -146,6 +148,10 @@ def inspect_sample(store: Store, run_id: str, sample_id: int) -> Inspected:
         contradictions = _contradictions(run, sample, descriptors)
         others = _missing(run, sample, bool(blocks), bool(steps), bool(tries), tokenizer is not None)
         of_its_text = (why_no_tokenizer, why_no_alignment, *contradictions, *others)
+    most = _most_marked(blocks, alignment)
+    lost = tuple(lost_of_sample(run, sample, molecule, tokenizer, most))
+    if len(lost) >= most:
+        of_its_text = (*of_its_text, f"Of so many atoms only the first {most} that lost their place are marked.")
     return Inspected(
         run=run,
         sample=sample,
@@ -159,16 +165,21 @@ def inspect_sample(store: Store, run_id: str, sample_id: int) -> Inspected:
             ThrownText(blocks_thrown(row["block"], row["atoms"]), row["check"], row["text"] or "") for row in tries
         ),
         estimates=estimates_of(blocks, molecule, tokenizer, form),
-        lost=tuple(lost_of_sample(run, sample, molecule, tokenizer)),
+        lost=lost,
         shapes=shapes,
         group_shapes=group_shapes,
-        missing=(*filter(None, (why_no_molecule,)), *filter(None, of_its_text)),
+        missing=tuple(filter(None, (why_no_molecule, *of_its_text))),
         can_score=bool(sample["token_ids"])
         and None not in sample["token_ids"]
         and tokenizer is not None
         and molecule.atoms > 0
         and run.lp_record is not UNKNOWN_LP,
     )
+
+
+def _most_marked(blocks: Sequence[Row], alignment: Alignment | None) -> int:
+    atoms = max(len(blocks), 0 if alignment is None else len(alignment.blocks), 1)
+    return max(MOST_MARKED // atoms, LEAST_MARKED)
 
 
 def _shapes_of(

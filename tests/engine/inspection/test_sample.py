@@ -16,6 +16,7 @@ from engine.chem.rmsd import least_rmsd
 from engine.chem.smiles import parse_smiles
 from engine.chem.verdict import judge_answer
 from engine.errors import StoreError
+from engine.inspection import sample
 from engine.inspection.conformers import GroupShape, conformer_of
 from engine.inspection.lp_cost import known_cost
 from engine.inspection.realign import with_kinds
@@ -150,6 +151,19 @@ def test_what_has_no_text_has_no_blocks_that_may_have_been_cut(store: Store) -> 
 
 
 # --- damaged and odd ----------------------------------------------------------------------------------------------
+def test_of_many_atoms_the_first_that_lost_their_place_are_marked(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each mark of a large molecule takes long."""
+    text = f"[CONFORMER]{'[C]<0.0,0.0,0.0>' * 12}[/CONFORMER]"
+    write_run(store, "large", [sample_row(0, smiles="C" * 12, text=text, clean=False)], lp="none", tokenizer="qwen3")
+    words = "Of so many atoms only the first 5 that lost their place are marked."
+    for most, count in ((10_000, 11), (59, 5)):
+        monkeypatch.setattr(sample, "MOST_MARKED", most)
+        inspected = inspect_sample(store, "large", 0)
+        assert len(inspected.lost) == count and (words in inspected.missing) == (count == 5)
+
+
 def test_a_damaged_part_costs_only_what_it_held(store: Store) -> None:
     ids = load_tokenizer("qwen3").encode(TEXT)
     samples = [sample_row(0, text=TEXT, token_ids=ids, forced=[False] * len(ids), tokens=len(ids))]
