@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +19,35 @@ ROUNDING = {"qwen3, float32": 1e-4, "llama, float16": 1e-2, "qwen2 with biases, 
 
 
 @pytest.fixture(scope="module")
-def lines(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """By our own Python, with Triton alone of vLLM's packages."""
+def said(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[dict[str, Any]]]:
+    """What a script says, run by our own Python with Triton alone of vLLM's packages."""
     folder = tmp_path_factory.mktemp("packages")
     (triton,) = (VLLM_PYTHON.parent.parent / "lib").glob("python*/site-packages/triton")
     (folder / "triton").symlink_to(triton)
-    here = {**os.environ, "PYTHONPATH": os.pathsep.join((str(folder), str(ROOT))), "TRITON_INTERPRET": "1"}
-    script = str(Path(__file__).with_name("interpreted.py"))
-    done = subprocess.run([sys.executable, script], cwd=ROOT, env=here, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def run(script: str, **variables: str) -> list[dict[str, Any]]:
+        here = {"PYTHONPATH": os.pathsep.join((str(folder), str(ROOT))), "TRITON_CACHE_DIR": str(folder / "cache")}
+        done = subprocess.run(
+            [sys.executable, str(Path(__file__).with_name(script))],
+            cwd=ROOT, env={**os.environ, **here, **variables}, capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def lines(said: Callable[..., list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    return said("interpreted.py", TRITON_INTERPRET="1")
+
+
+def test_they_compile_for_cards_and_fit_their_shared_memory(said: Callable[..., list[dict[str, Any]]]) -> None:
+    found = {
+        (line["card"], line["kernel"]): line["shared"] for line in said("compiled.py", TRITON_BACKENDS_IN_TREE="1")
+    }
+    assert len(found) == 3 * 6
+    assert 20_000 < max(found.values()) < 99 * 1024  # what the smallest card has; several tiles at once
 
 
 def test_they_are_used_where_they_give_what_the_layers_do(lines: list[dict[str, Any]]) -> None:
