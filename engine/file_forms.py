@@ -32,7 +32,7 @@ class FileForm:
     from what its files become:
 
     - conformers (run, references and pool): ``(paths, shapes, tell)``, gives each `HeavyConformer`
-    - another run: ``(store, path, *, label, tokenizer, bins, progress, warn)``, gives the entry
+    - another run: ``(store, path, *, label, tokenizer, bins, progress, warn)``, gives the entry, or several
     - molecules: ``(path, column)``, gives line or record numbers and SMILES
     - trace: ``add_trace``'s; log: ``add_file``'s
     """
@@ -45,18 +45,33 @@ class FileForm:
     example: str  # a file of docs/formats.md
     begins: bytes = b""  # its first bytes, where they tell
     is_rest: bool = False  # files of no known ending are read as this one
+    told_by: str = ""  # ``module:function`` of a path: whether its content is of this form, asked before all else
 
     def load(self) -> Callable[..., Any]:
-        module, _, function = self.reader.partition(":")
-        reader: Callable[..., Any] = getattr(import_module(module), function)
-        return reader
+        return _function(self.reader)
+
+    def is_of(self, path: Path) -> bool:
+        return bool(self.told_by and _function(self.told_by)(path))
 
 
+def _function(name: str) -> Callable[..., Any]:
+    module, _, function = name.partition(":")
+    found: Callable[..., Any] = getattr(import_module(module), function)
+    return found
+
+
+_ROLLOUTS = "engine.store.reports.rollouts"
 _CONFORMERS, _SMILES = "engine.chem.conformer_files", "engine.chem.molecule_files"
 _POOL: tuple[Becomes, ...] = ("run", "references", "pool")
 FORMS = (
     FileForm("report", "reports of a runner", (".json",), ("run",), "engine.store.reports.importing:import_report",
              "report.json", is_rest=True),
+    FileForm("completions", "completions that TRL logs", (".parquet",), ("run",), f"{_ROLLOUTS}:import_completions",
+             "completions_00001.parquet", told_by=f"{_ROLLOUTS}:is_completions_file"),
+    FileForm("failures", "failed generations of a validation", (".txt",), ("run",), f"{_ROLLOUTS}:import_failures",
+             "failed_step_200.txt", told_by=f"{_ROLLOUTS}:is_failures_file"),
+    FileForm("summary", "an LP against logs", (".json",), ("run",), f"{_ROLLOUTS}:import_summary",
+             "lp_vs_logs_summary.json", told_by=f"{_ROLLOUTS}:is_summary_file"),
     FileForm("sdf", "SDF", (".sdf", ".sd", ".mol"), _POOL, f"{_CONFORMERS}:sdf_conformers", "pool.sdf"),
     FileForm("parquet", "Parquet with conformers", (".parquet", ".pq"), _POOL, f"{_CONFORMERS}:parquet_conformers",
              "references.parquet", b"PAR1"),
@@ -110,6 +125,8 @@ def _told_by_bytes(path: Path) -> list[FileForm]:
 
 def file_form(path: Path, becomes: Becomes) -> FileForm:
     """FileError for one that becomes something else, or is of no known form."""
+    if told := next((form for form in forms_of(becomes) if form.is_of(path)), None):
+        return told
     by_head = _told_by_bytes(path)
     rest = next((form for form in forms_of(becomes) if form.is_rest), None)
     form = next((form for form in by_head if becomes in form.becomes), None)

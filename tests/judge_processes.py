@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 
-from engine.records import MoleculeVerdict
+from engine.chem.verdict import JudgeSettings
+from engine.inspection import rollout_judging
+from engine.records import MoleculeVerdict, NumberFormat
 from engine.sandbox import Answer
 
 ANSWER = MoleculeVerdict(0, 0, None, True, ())
@@ -23,3 +26,16 @@ def scripted(settings: object) -> Callable[[str, str], Answer]:
         return msgspec.to_builtins(ANSWER), b""
 
     return judge
+
+
+def scripted_rollouts(settings: JudgeSettings) -> Callable[[Sequence[dict[str, Any]], NumberFormat | None], Answer]:
+    """What judges rollouts; a text "hang" or "die" does so as long as its molecule is judged."""
+    judge = rollout_judging._judging(settings)
+
+    def work(rows: Sequence[dict[str, Any]], form: NumberFormat | None) -> Answer:
+        for row in rows:
+            if "failed" not in row:
+                scripted(settings)(row["text"], "")
+        return judge(rows, form)
+
+    return work

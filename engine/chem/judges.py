@@ -94,11 +94,11 @@ def judged(
 
 
 def _judging(settings: JudgeSettings) -> Callable[[str, str], Answer]:
-    return lambda text, smiles: (msgspec.to_builtins(judge_answer(text, _expected_mol(smiles), settings)), b"")
+    return lambda text, smiles: (msgspec.to_builtins(judge_answer(text, expected_mol(smiles), settings)), b"")
 
 
 @lru_cache(maxsize=64)
-def _expected_mol(smiles: str) -> Chem.Mol | None:
+def expected_mol(smiles: str) -> Chem.Mol | None:
     """None where it does not read: then nothing is asked."""
     with suppress(DriftscopeError):
         return parse_smiles(smiles).mol

@@ -15,16 +15,16 @@ OTHER_WORDS: dict[OtherForm, str] = {
     "bins": "text of bins, another number format: digits of three bins follow each atom ([C]121129129;)",
     "codes": "text of codes, another format: a code follows each token of the SMILES ([C]<123>(<45>)",
     "summary": "an LP summary file: figures of a run and of logs, without generated texts",
-    "failures": "a validation's list of failed generations (failed_step_N.txt), which is not imported yet",
-    "completions": "completions of a training step, as TRL writes them, which are not imported yet",
+    "failures": "a validation's list of failed generations (failed_step_N.txt)",
+    "completions": "completions of a training step, as TRL writes them",
 }
 NO_ATOM = r"\[SMILES\](?:[^\[]|\[(?!/?SMILES\]))*+\[/SMILES\]|\[SERIALIZATION\].*?\[/SERIALIZATION\]|\[/?[A-Z]{4,}\]"
 """What is in brackets and no atom of bare bins: a whole prompt, the group's note of the form, and tags."""
 BARE_ATOM = r"\[[^\[\]<>]+\]"
 SPECIAL = r"<(?:\|[^<>|]*\||/?s|bos|eos|pad|unk)>"
 """A token that begins or ends a text, and is no block."""
-_ONE_TEXT = "Give the runner's report; `judge --text` takes one of its texts"
-INSTEAD = {"summary": "Import the report files of its runs", "failures": _ONE_TEXT, "completions": _ONE_TEXT}
+_IMPORT = "`import` reads it, and `judge RUN` its texts; `judge --text` takes one of them"
+INSTEAD = {"summary": "`import` reads it; it has no texts", "failures": _IMPORT, "completions": _IMPORT}
 """What to give in place of such a file."""
 _IN_BRACKETS = re.compile(r"\[(?:CH?\d?|Cl|Br|[BNOPSFI]|[bcnops])\]<")  # of atoms that seldom have any in a SMILES
 _BARE = re.compile(

@@ -356,8 +356,9 @@ def import_files(
     def read(path: Path, seen: cli.Say) -> list[str]:
         is_pool = path.is_dir() or "pool" in file_form(path, "run").becomes
         reader, how = (import_pool, of_conformers) if is_pool else (file_form(path, "run").load(), of_texts)
-        entry = reader(store, path, label=label, progress=seen, warn=cli.note, **how)
-        return [(with_verdict(entry) if entry.files is store.home else entry).id]
+        made = reader(store, path, label=label, progress=seen, warn=cli.note, **how)
+        entries = made if isinstance(made, list) else [made]
+        return [(with_verdict(entry) if entry.files is store.home else entry).id for entry in entries]
 
     folders = [Path(file).expanduser() for file in files]
     pools = [folder for folder in folders if is_pool_folder(folder)]

@@ -33,7 +33,7 @@ from engine.lp_records import LPS, full_name, lp_record
 from engine.records import VerdictName
 from engine.store.columns import rows_of
 from engine.store.entries import Entry
-from engine.store.schema import LOGIT_LOG, TRACE
+from engine.store.schema import LOGIT_LOG, RUN, TRACE
 from engine.text.blocks import READ_FORMAT
 from engine.user_files import check_output, read_text
 
@@ -349,6 +349,7 @@ def judge(
     limit: int | None = cli.option(None, "seconds per molecule (default 60)", of=cli.most(86_400)),
     out: str | None = cli.option(None, "of a file of conformers: a row for each, .csv or .parquet", metavar="FILE"),
     report: str | None = cli.option(None, "of a file of conformers: one HTML file, as `bundle` writes", metavar="FILE"),
+    steps: bool = cli.option(False, "RUN is a step of a training: all its steps that are not judged yet"),
 ) -> int:
     """whether molecules are right in space: stereo, geometry, strain; of a run of your own it is stored
 
@@ -378,11 +379,32 @@ def judge(
     how = {"workers": workers, "limit_s": limit or LIMIT_S}
     if pool is not None:
         return _judge_pool(io, progress, pool, out, report, by, **how)
+    if steps:
+        return _judge_steps(io, progress, run_id or "", by, **how)
     judged = worked(io, progress, "samples judged", judge_run, io.opened(), run_id, by, **how)
     for unfinished in judged.not_finished:
         cli.note(unfinished)
     about = {"run_id": judged.entry.id, "stored": judged.is_stored}
     return io.show(about | judged.columns | judged.rates() | {"samples": judged.samples()})
+
+
+def _judge_steps(io: cli.Io, progress: cli.Progress, run_id: str, by: Any, **how: Any) -> int:
+    from engine.cli.entries import show_entries
+    from engine.inspection.rollout_judging import is_unjudged, judge_rollouts, steps_of
+
+    store = io.opened()
+    entry = store.entry(run_id)
+    runs = [run for run in steps_of(store, entry) if is_unjudged(run)]
+    if not entry.row.get("training"):
+        raise DriftscopeError(f"{entry.id} is no step of a training", "Leave --steps out")
+    with progress.reporting(is_quiet=io.is_json) as say:
+
+        def seen(done: int, samples: int) -> None:
+            say(f"{done:,}/{samples:,} samples judged", now=done == samples, work=done / samples, samples=samples)
+
+        judge_rollouts(runs, by, progress=seen, **how)
+        say(now=True, run_id=entry.id, state="done")
+    return show_entries(io, RUN, steps_of(io.opened(), entry))
 
 
 def _pool_of(word: str) -> Path | None:

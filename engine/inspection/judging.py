@@ -19,10 +19,11 @@ from engine.chem.judges import LIMIT_S, JudgeTask, judged
 from engine.chem.other_forms import OTHER_WORDS, other_form
 from engine.chem.pools import without_stereo
 from engine.chem.smiles import parse_smiles
-from engine.chem.verdict import CRASH, LOADED, PLAIN, TIME, WITH_STRAIN, JudgeSettings, strain_per_atom
+from engine.chem.verdict import CRASH, PLAIN, TIME, WITH_STRAIN, JudgeSettings, strain_per_atom
 from engine.errors import DriftscopeError, StoreError
 from engine.inspection.conformers import difference_columns
-from engine.records import Alphabet, FailedCheck, MoleculeVerdict, NumberFormat
+from engine.inspection.rollout_judging import is_unjudged, judge_rollouts, nothing_to_judge
+from engine.records import Alphabet, NumberFormat
 from engine.store.entries import Entry, without_samples
 from engine.store.generations import conformer_texts
 from engine.store.sample_rows import MOST_MEASURED, run_columns, verdict_row, verdict_sums
@@ -40,6 +41,8 @@ OF_SAMPLE = (
 RATES, WHOLE = ("passed", "decodes", "clean", "usable", "stereo_right", "geometry_right"), 4
 """The first four are not known where that of a sample is not; not every molecule has the others."""
 OF_TEXT = ("passed", "decodes", "clean", "same_graph")
+OF_ROLLOUTS = ("passes", "decodes", "clean", "judged", "usable", "stereo_right", "geometry_right", "judged_with")
+"""Columns of ``runs`` that are said of a training's step."""
 ON_REQUEST = ("strain_kcal", "strain_moved_ang", "strain_field")
 """Stay null, or as they were, where strain is not asked for."""
 
@@ -102,12 +105,17 @@ def judge_run(
 ) -> JudgedRun:
     """Judge all samples of a run. One that is in a place which is only read is not changed."""
     entry = store.entry(run_id)
+    if is_unjudged(entry):
+        (entry,) = judge_rollouts([entry], settings, workers=workers, limit_s=limit_s, progress=progress)
+        sql = f"SELECT {', '.join(SAMPLES.names)} FROM samples ORDER BY sample_id"
+        rows = Store.open(store.home.where).table(sql, of=[entry.id]).to_pylist()
+        return JudgedRun(entry, rows, {name: entry.row.get(name) for name in OF_ROLLOUTS}, is_stored=True)
     sql = f"SELECT {', '.join(SAMPLES.names)} FROM samples WHERE run_id = $run ORDER BY sample_id"
-    rows: list[Row] = store.table(sql, {"run": entry.id}, of=[entry.id]).to_pylist()
+    rows = store.table(sql, {"run": entry.id}, of=[entry.id]).to_pylist()
     if not rows:
         raise without_samples(entry, "judge")
     texts = conformers_of(store, entry, rows)
-    verdicts = {key: _nothing_to_judge(rows[key]) for key, text in enumerate(texts) if not text}
+    verdicts = {key: nothing_to_judge(rows[key]) for key, text in enumerate(texts) if not text}
     tasks = (JudgeTask(key, text, _asked_of(rows[key])) for key, text in enumerate(texts) if text)
     with closing(judged(tasks, settings, workers=workers, limit_s=limit_s)) as results:
         for task, verdict in results:
@@ -154,11 +162,6 @@ def _of_molecule(judged_text: str, smiles: str | None) -> list[Chem.Mol]:
             each = conformers_of_graph(f"{OPEN_TAG}{judged_text}{CLOSE_TAG}", parse_smiles(smiles or "").mol)
             return [mol for mol in each if mol is not None]
     return []
-
-
-def _nothing_to_judge(row: Row) -> MoleculeVerdict:
-    why = row["parse_error"] if row["text"] is None and row["parse_error"] else "no text of it is stored"
-    return MoleculeVerdict(0, 0, None, None, (FailedCheck(LOADED, (), f"nothing to judge: {why}"),))
 
 
 def judge_text(

@@ -32,6 +32,7 @@ PAGES: dict[str, dict[tuple[str, str], list[str]]] = {
         ("Charts", "Failures"): ["compare_failures", "compare_lost", "compare_lengths"],
         ("Charts", "Molecules"): ["compare_molecules"],
         ("Charts", "Masks"): ["compare_masks"],
+        ("Charts", "Training"): ["compare_steps", "compare_rewards"],
         ("Coverage", ""): ["compare_coverage"],
         ("Advice", ""): ["compare_advice"],
     },

@@ -34,6 +34,7 @@ TYPES: Mapping[str, pa.DataType] = {
     "reals": pa.list_(REAL),
     "failures": pa.list_(pa.struct([("check", TEXT), ("atoms", IDS), ("detail", TEXT)])),
     "thrown": pa.list_(pa.struct([("check", TEXT), ("times", SMALL), ("tokens", SMALL)])),
+    "rewards": pa.list_(pa.struct([("name", TEXT), ("value", REAL)])),
     "tops": pa.list_(pa.struct([("token_id", SMALL), ("p_raw", REAL), ("allowed", FLAG)])),
 }
 TAGS = ("tags", "texts", "a user's own short labels, several for each; null where there is none")

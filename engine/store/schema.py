@@ -113,6 +113,8 @@ RUNS = table(
     ("resumed", "whole", "how often it was taken up again"),
     ("checked_samples", "whole", "samples written again when it resumed, to see whether they come out the same"),
     ("diverged_samples", "whole", "those of them that came out otherwise"),
+    ("training", "text", "of rollouts: whose steps belong together"),
+    ("training_step", "whole", "of rollouts: the step at which they were written"),
     ("notes", "text", "what a user should know, and a user's own notes"),
     ("extra", "text", "JSON: what a report file said beyond these columns"),
 )
@@ -274,6 +276,16 @@ CONFORMERS = table(
     ("sample_id", "small", "the sample", True),
     ("smiles", "text", "of the conformer: the sample's where it is that molecule, else its own", True),
     ("xyz", "reals", "in angstrom: x, y, z of each atom of the SMILES, in its order", True),
+    order=("sample_id",),
+)
+
+ROLLOUTS = table(
+    "rollouts",
+    *OF_SAMPLE,
+    ("rewards", "rewards", "what the training's reward functions gave it, by name; a null value: that one gave none"),
+    ("advantage", "real", "as the training's log has it"),
+    ("misread_ang", "real", "how far the group's reader puts an atom off what a block states; null: it misreads none"),
+    ("nearest_ang", "real", "least difference, RMS over pairs of atoms, to another answer of its prompt; null: none"),
     order=("sample_id",),
 )
 
@@ -509,7 +521,8 @@ REFERENCE_OMISSIONS = table(
     ("reason", "text", "why it was left out", True),
 )
 
-RUN = Kind("runs", "run_id", "run", "run.json", RUNS, (SAMPLES, BLOCKS, STEPS, TRIES, LOST, CONFORMERS, REPORT_FILES))
+_OF_RUN = (SAMPLES, BLOCKS, STEPS, TRIES, LOST, CONFORMERS, ROLLOUTS, REPORT_FILES)
+RUN = Kind("runs", "run_id", "run", "run.json", RUNS, _OF_RUN)
 LOGIT_LOG = Kind("logit_logs", "log_id", "logit log", "log.json", LOGIT_LOGS, (LOGIT_ENTRIES, LOGIT_VALUES))
 _OF_TRACE = (TRACE_OPS, TRACE_TIMELINE, TRACE_GAPS, TRACE_MARKS, TRACE_STEPS, TRACE_EVENTS)
 TRACE = Kind("traces", "trace_id", "trace", "trace.json", TRACES, _OF_TRACE)

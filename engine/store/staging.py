@@ -322,6 +322,23 @@ def begun_anew(files: Files, kind: Kind, id_: str, row: Mapping[str, Any], **mor
         raise
 
 
+def write_whole(
+    files: Files, kind: Kind, id_: str, row: Mapping[str, Any], tables: Mapping[str, pa.Table], **more: Any
+) -> Entry:
+    """An entry that is at hand as a whole, its rows in their tables' order: each file is written once."""
+    aside = f"{ASIDE}/{id_}"
+    files.remove(aside)  # of one that was killed
+    parts = {
+        name: asdict(write_part(files, f"{aside}/ready", f"{name}.parquet", rows)) for name, rows in tables.items()
+    }
+    sheet = {"schema": VERSION, "kind": kind.folder, "row": {**row, kind.key: id_}, "tables": parts, **more}
+    entry = parse_entry(sheet, kind, id_, entry_folder(kind, id_), files)
+    files.write_object(f"{aside}/ready/{kind.sheet}", sheet)
+    files.publish(f"{aside}/ready", entry.folder)
+    files.remove(aside)
+    return entry
+
+
 def write_entry(
     files: Files, kind: Kind, id_: str, row: Mapping[str, Any], groups: Iterable[Mapping[str, pa.Table]]
 ) -> Entry:

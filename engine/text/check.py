@@ -16,6 +16,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import islice
 
 import numpy as np
@@ -146,9 +147,15 @@ def shown_descriptors(molecule: Molecule, text: str, form: NumberFormat = READ_F
     """How an answer of this molecule, given with plain descriptors, writes bare heteroatoms that have hydrogens; None
     where it does not tell: the molecule has none, or the answer is not atom by atom the molecule."""
     written = without_blocks(answer_of(text), form)
-    kinds = DESCRIPTORS if molecule.atoms and written else ()
-    matching = [kind for kind in kinds if written == without_blocks(skeleton_of(described(molecule, kind)))]
+    matching = [kind for kind, skeleton in _skeletons(molecule).items() if written == skeleton] if written else []
     return matching[0] if len(matching) == 1 else None
+
+
+@lru_cache(64)
+def _skeletons(molecule: Molecule) -> dict[Descriptors, str]:
+    """By descriptors, its answer without blocks; of one that does not read none. Its answers come one after another."""
+    kinds = DESCRIPTORS if molecule.atoms else ()
+    return {kind: without_blocks(skeleton_of(described(molecule, kind))) for kind in kinds}
 
 
 def without_blocks(answer: str, form: NumberFormat = READ_FORMAT) -> str:

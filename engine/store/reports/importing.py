@@ -142,10 +142,13 @@ class RunOfFile:
         """What its blocks are read with."""
         return self.form or READ_FORMAT
 
-    def samples(self, item: ReportItem, first: int) -> Iterator[tuple[Row, list[Row]]]:
-        """The item's generations as rows of samples, which count from ``first``, and of their blocks."""
+    def samples(
+        self, item: ReportItem, first: int, templates: dict[tuple[str, ...], _Template] | None = None
+    ) -> Iterator[tuple[Row, list[Row]]]:
+        """The item's generations as rows of samples, which count from ``first``, and of their blocks. ``templates`` are
+        kept for the next item."""
         molecule, smiles = asked_molecule(item.smiles)
-        templates: dict[tuple[str, ...], _Template] = {}
+        templates = {} if templates is None else templates
         for generation, decoded in enumerate(item.texts):
             before, text, after = split_text(decoded, item.smiles, molecule)
             written = as_prompted(before, molecule, smiles)
@@ -247,7 +250,7 @@ def import_report(
     the file names; ``bins`` are those of its texts, which do not say where bins begin and end; ``conformers`` a file
     with the molecules that its texts became: of each SMILES the first is of its first text, and so on; ``progress``
     hears how many ``samples`` are read, and which share that is of all; ``warn`` gets what its texts contradict."""
-    content = _content(path)
+    content = file_content(path)
     try:
         document = _parsed(content)
         items, of_texts = _items(document, bins)
@@ -357,7 +360,7 @@ def rows_again(
 # --- the file -----------------------------------------------------------------------------------------------------
 
 
-def _content(path: Path) -> bytes:
+def file_content(path: Path) -> bytes:
     """The file's JSON, unpacked."""
     with open_file(path) as file:
         source = gzip.GzipFile(fileobj=file) if file.peek(len(_GZ)).startswith(_GZ) else file

@@ -163,12 +163,12 @@ DAMAGED: dict[str, tuple[str, str | bytes, str]] = {
     "failed generations": (
         "failed_step_7.txt",
         "Failed Generations Report - Step 7\nTotal failures: 1\n====\nCC=O | no_eos | [SMILES]CC=O[/SMILES]\n",
-        "'failed_step_7.txt' is a validation's list of failed generations (failed_step_N.txt), which is not imported",
+        "'failed_step_7.txt' is a validation's list of failed generations (failed_step_N.txt)",
     ),
     "failures behind another header": (
         "failed_step_8.txt",
         "Run of Monday, 2 failures\n====\n\n--- Failure #1 ---\nSMILES: C=O\n",
-        "'failed_step_8.txt' is a validation's list of failed generations (failed_step_N.txt), which is not imported",
+        "'failed_step_8.txt' is a validation's list of failed generations (failed_step_N.txt)",
     ),
     "completions of TRL": (
         "completions_00001.parquet",

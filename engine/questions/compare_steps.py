@@ -1,0 +1,180 @@
+"""Answers of a training step by step: how many pass, are usable, cover references, are alike, and what they are paid.
+
+One run stands for all steps of its training. *Passed* is the reports' rule, *usable* what is clean with stereo and
+geometry right. *Collapsed* is the share of answers within 0.1 Å of another one of their prompt, by the distances
+between their atoms; a molecule that cannot bend always is, so what counts is the change over steps. *Coverage* is COV-R
+of steps that were evaluated (`evaluate RUN`). A chosen reward is drawn for answers that are usable and for those that
+are not: training by it makes more of what is paid more. How many samples a step has is the training's choice, and the
+difference of two steps may be noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from engine.comparing.evaluation import evaluate_run, is_computed
+from engine.errors import RunError
+from engine.figures.words import counted, listed, number, percent
+from engine.inspection.rollout_judging import is_unjudged, steps_of
+from engine.questions.compare_coverage import OPTIONS as COVERAGE_OPTIONS
+from engine.questions.compare_coverage import cov_r_of, request_of
+from engine.questions.question import Chart, Column, NeedsWork, Of, Option, Options, Tables, answer_text, rows_table
+from engine.store.entries import Entry
+from engine.store.schema import ROLLOUTS
+from engine.store.store import Store
+
+TITLE = "How do answers change over the steps of a training?"
+OF = Of("run", least=1, most=41)
+Row = dict[str, Any]
+COLLAPSED_ANG, MOST_NAMED = 0.1, 5
+NAMES = """
+SELECT DISTINCT given.name AS name FROM (SELECT unnest(rewards) AS given FROM rollouts) ORDER BY name
+"""
+
+
+def trainings_of(store: Store, entries: Sequence[Entry]) -> dict[str, list[Entry]]:
+    """By training, all its steps that have texts, in their order; an error where no run is such a step."""
+    by_training = {str(entry.row["training"]): entry for entry in entries if ROLLOUTS.name in entry.parts}
+    if not by_training:
+        raise RunError("none of these runs is a step of a training", "Import completions that TRL logs, and choose one")
+    return {
+        name: [run for run in steps_of(store, entry) if ROLLOUTS.name in run.parts]
+        for name, entry in by_training.items()
+    }
+
+
+def judged_steps(store: Store, entries: Sequence[Entry]) -> tuple[dict[str, list[Entry]], list[Row]]:
+    """The steps that are judged, and a command for each training with others; NeedsWork where none is."""
+    trainings = trainings_of(store, entries)
+    waiting = {name: [run for run in steps if is_unjudged(run)] for name, steps in trainings.items()}
+    commands = [["judge", runs[0].id, "--steps"] for runs in waiting.values() if runs]
+    judged = {name: [run for run in steps if not is_unjudged(run)] for name, steps in trainings.items()}
+    if not any(judged.values()):
+        count = sum(map(len, waiting.values()))
+        raise NeedsWork(f"the texts of {counted(count, 'step')} are not read and judged yet", *commands)
+    return judged, [{"command": f"python -m engine {' '.join(command)}"} for command in commands]
+
+
+def depends(store: Store, entries: Sequence[Entry], options: Options) -> tuple[Any, ...]:
+    return tuple(run.key for steps in trainings_of(store, entries).values() for run in steps)
+
+
+def reward_names(store: Store, entries: Sequence[Entry]) -> list[str]:
+    steps = [run.id for run in entries if ROLLOUTS.name in run.parts]
+    return store.table(NAMES, of=steps)["name"].to_pylist() if steps else []
+
+
+OPTIONS = (
+    Option("reward", None, "Reward", reward_names),
+    Option("step_coverage", False, "Coverage", help="COV-R of the steps that were evaluated"),
+    *COVERAGE_OPTIONS[:2],
+)
+SHOWN = (
+    "run", "training", "step", "answers", "passed", "clean", "usable", "collapsed", "nearest_ang", "cov_r",
+    "paid", "paid_usable", "paid_unusable",
+)  # fmt: skip
+MEASURES = {"passed": "passed", "usable": "usable", "collapsed": "collapsed", "cov_r": "COV-R"}
+PAID = {"paid_usable": "usable", "paid_unusable": "not usable"}
+COLUMNS = {
+    "run": Column(is_hidden=True),
+    "training": Column("training"),
+    "step": Column("step"),
+    "answers": Column("answers"),
+    "passed": Column("passed", "%", "By the reports' rule"),
+    "clean": Column("clean", "%"),
+    "usable": Column("usable", "%", "Clean, stereo and geometry right"),
+    "collapsed": Column(
+        "collapsed", "%", "Within 0.1 Å of another answer of the prompt, of those that can be compared"
+    ),
+    "nearest_ang": Column("nearest", "Å", "Median difference to the nearest other answer of the prompt"),
+    "cov_r": Column("COV-R", "%", "Where the step was evaluated"),
+    "paid": Column("reward", help="Mean of all answers"),
+    "paid_usable": Column("reward, usable", help="Mean of the usable answers"),
+    "paid_unusable": Column("reward, not usable"),
+    "share": Column("share", "%"),
+    "measure": Column("measure"),
+    "mean": Column("mean reward"),
+    "answers_that": Column("answers"),
+}
+CHARTS = (
+    Chart("lines", "step", "share", "curves", colour="measure", hover=("training", "step", "measure", "share")),
+    Chart("lines", "step", "mean", "paid", colour="answers_that", hover=("training", "step", "answers_that", "mean")),
+)
+TABLES = ("main",)
+SQL = f"""
+WITH answers AS (
+    SELECT run_id, passed, clean, usable, nearest_ang,
+           list_extract(list_filter(rewards, lambda given: given.name = $reward), 1).value AS paid
+    FROM samples JOIN rollouts USING (run_id, sample_id) WHERE passed IS NOT NULL
+)
+SELECT run_id, count(*)::BIGINT AS answers, avg(passed::INT) AS passed, avg(clean::INT) AS clean,
+       avg(coalesce(usable, false)::INT) AS usable,
+       avg((nearest_ang < {COLLAPSED_ANG})::INT) AS collapsed, median(nearest_ang) AS nearest_ang, avg(paid) AS paid,
+       avg(paid) FILTER (usable) AS paid_usable, avg(paid) FILTER (usable IS NOT TRUE) AS paid_unusable
+FROM answers GROUP BY run_id
+"""
+
+
+def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
+    judged, commands = judged_steps(store, entries)
+    rows: list[Row] = []
+    for training, steps in judged.items():
+        ids = [run.id for run in steps]
+        found = store.table(SQL, {"reward": options["reward"] or ""}, of=ids).to_pylist() if ids else []
+        figures = {row["run_id"]: row for row in found}
+        for run in steps:
+            cov_r = coverage_of(store, run, options) if options["step_coverage"] else None
+            step = {"run": run.id, "training": training, "step": run.row.get("training_step")}
+            rows.append({**step, **figures.get(run.id, {}), "cov_r": cov_r})
+    return {
+        "main": rows_table([{name: row.get(name) for name in SHOWN} for row in rows], SHOWN),
+        "curves": rows_table(list(lines_of(rows, MEASURES, "measure", "share")), ["measure", "step", "share"]),
+        "paid": rows_table(list(lines_of(rows, PAID, "answers_that", "mean")), ["answers_that", "step", "mean"]),
+        **({"commands": rows_table(commands)} if commands else {}),
+    }
+
+
+def lines_of(rows: Sequence[Row], names: Mapping[str, str], colour: str, value: str) -> Iterator[Row]:
+    """Of a chart: each figure of these that a step has."""
+    is_of_several = len({row["training"] for row in rows}) > 1
+    for name, words in names.items():
+        for row in rows:
+            if row.get(name) is not None:
+                about = {"run": row["run"], "training": row["training"], "step": row["step"]}
+                yield {**about, colour: f"{row['training']}: {words}" if is_of_several else words, value: row[name]}
+
+
+def coverage_of(store: Store, run: Entry, options: Options) -> float | None:
+    """Mean COV-R; None where it was not evaluated, which is not begun from here: it takes minutes."""
+    request = request_of(store, options)
+    if not is_computed(store, run, request):
+        return None
+    cov_r = cov_r_of(evaluate_run(store, run.id, request, workers=1))
+    return sum(cov_r.values()) / len(cov_r) if cov_r else None
+
+
+def answer(tables: Tables, options: Options) -> str:
+    by_training: dict[str, list[Row]] = {}
+    for row in tables["main"].to_pylist():
+        by_training.setdefault(row["training"], []).append(row)
+    lines = []
+    for training, rows in by_training.items():
+        first, last = rows[0], rows[-1]
+        ends = {name: (first[name], last[name]) for name in MEASURES if None not in (first[name], last[name])}
+        if len(rows) > 1:
+            moves = [f"{MEASURES[name]} {percent(start)} to {percent(end)}" for name, (start, end) in ends.items()]
+            lines.append(f"{training}, step {first['step']} to {last['step']}: {', '.join(moves)}.")
+        else:
+            shares = [f"{MEASURES[name]} {percent(end)}" for name, (_, end) in ends.items()]
+            lines.append(f"{training}, step {last['step']}: {', '.join(shares)}.")
+        if None not in (last["paid_usable"], last["paid_unusable"]):
+            pays = f"{number(last['paid_usable'])} for usable answers and {number(last['paid_unusable'])} for others"
+            lines.append(f"At step {last['step']} `{options['reward']}` pays {pays}.")
+    notes = []
+    if "commands" in tables:
+        notes.append("Steps that are not judged yet are left out.")
+    missing = [str(row["step"]) for rows in by_training.values() for row in rows if row["cov_r"] is None]
+    if options["step_coverage"] and missing:
+        notes.append(f"Not evaluated: step {listed(missing[:MOST_NAMED])}; `evaluate RUN` does it.")
+    return answer_text(lines, notes)

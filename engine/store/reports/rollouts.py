@@ -1,0 +1,291 @@
+"""Rollouts of a training as runs, one for each step: completions that TRL logs, what a validation lists as failed, and
+the group's summary of what its LP and its logs call a failure.
+
+Texts and rewards are stored as they stand, so that a hundred thousand open in a second; `judge` reads and judges them
+(``inspection.rollout_judging``). Until then a SMILES is as its prompt has it. A summary has no texts, so nothing of it
+is judged. Which sampling and which LP wrote them is in none of these files: TRL generates without one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import zlib
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from engine.chem.enriched import prompt_of
+from engine.chem.other_forms import OTHER_WORDS, is_completions, is_failures, is_summary, other_form
+from engine.errors import FileError, one_line, shown
+from engine.lp_records import NO_LP
+from engine.records import Alphabet, NumberFormat
+from engine.store.columns import Table
+from engine.store.entries import Entry
+from engine.store.reports import BEFORE, REPORTED_PASSED
+from engine.store.reports.importing import file_content
+from engine.store.schema import ROLLOUTS, RUN, SAMPLES
+from engine.store.staging import write_whole
+from engine.store.store import Store
+from engine.text.blocks import PROMPT, found_form
+from engine.user_files import open_file, parsed_json
+
+OF_TRL = ("step", "prompt", "completion", "advantage")
+"""Columns of TRL's; each other column of numbers is a reward."""
+UNNAMED = "rollouts"
+"""A training whose files are in no folder that names it."""
+SHOWING, FIRST_BYTES = 200, 65_536
+"""Texts that are looked at for their number format; bytes in which a file says what it is."""
+NOTES = "Texts of a training, stored as they are: `judge` checks them and judges their molecules."
+_STEP = re.compile(r"step[ _]?(\d+)", re.IGNORECASE)
+_BLOCK = re.compile(r"^--- Failure #\d+ ---[ \t]*$", re.MULTILINE)
+_FIELDS = re.compile(
+    r"\s*SMILES:(?P<prompt>.*?)\n\s*Full Generated String:(?P<completion>.*)\n\s*Fail Type:(?P<code>[^\n]*)", re.DOTALL
+)
+_LINE = re.compile(r"(?P<prompt>[^|]*[^|\s])\s*\|(?P<code>[^|]*)\|(?P<completion>.*)")
+_LINES_HEAD = "Format: Prompt | error code | generated text"
+_LISTS = {"intersections": "lp_caught_failures", "misses": "lp_missed_failures", "lp_only": "lp_new_failures"}
+_STATUS = {"pass": True, "passed": True, "fail": False, "failed": False}
+
+
+def import_completions(store: Store, path: Path, **how: Any) -> list[Entry]:
+    """A run for each step of a file of TRL's."""
+    try:
+        table = pq.read_table(path)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        reason = one_line(str(error).partition("\n")[0])[:200]
+        raise FileError(f"{shown(path.name)} is no whole Parquet file: {reason}", "Write it again") from error
+    missing = [name for name in OF_TRL[:3] if name not in table.column_names]
+    problem = f"has no column {', '.join(missing)}" if missing else "" if table.num_rows else "has no row"
+    if not problem and (not pa.types.is_integer(table.schema.field("step").type) or table["step"].null_count):
+        problem = "has steps that are no whole numbers"
+    if problem:
+        raise FileError(f"{shown(path.name)} {problem}", "Give completions that TRL logged")
+    table = table.combine_chunks()
+    for name in ("prompt", "completion"):
+        table = table.set_column(table.column_names.index(name), name, _texts(table[name]))
+    return _imported(store, path, table, **how)
+
+
+def import_failures(store: Store, path: Path, **how: Any) -> list[Entry]:
+    """A run of what a validation lists as failed, in either of two layouts."""
+    text = file_content(path).decode("utf-8", "replace").replace("\r\n", "\n")
+    step = _STEP.search(path.name) or _STEP.search(text[:1_000])
+    parts = _BLOCK.split(text)[1:]
+    form = _FIELDS
+    if not parts:
+        parts = [line for line in text.partition(_LINES_HEAD)[2].splitlines() if "|" in line]
+        form = _LINE
+    matches = [match for match in map(form.match, parts) if match]
+    if not matches or step is None:
+        problem = "names no step" if matches else "lists no failure that can be read"
+        raise FileError(f"{shown(path.name)} {problem}", "Give the file that a validation wrote")
+    if left := len(parts) - len(matches):
+        how["warn"](f"{shown(path.name)}: {left:,} of {len(parts):,} failures cannot be read")
+    columns = {name: [match[name].strip() for match in matches] for name in ("prompt", "completion")}
+    extra = [json.dumps({"error_code": match["code"].strip(), REPORTED_PASSED: False}) for match in matches]
+    table = pa.table({"step": [int(step[1])] * len(matches), **columns, "extra": extra})
+    return _imported(store, path, table, reported_failures=len(matches), **how)
+
+
+def import_summary(store: Store, path: Path, *, label: str | None = None, **_: Any) -> list[Entry]:
+    """What the summary says of each molecule, as a run without texts."""
+    content = file_content(path)
+    document = parsed_json(content)
+    if not is_summary(document):
+        raise FileError(f"{shown(path.name)} is no LP summary", "Give lp_vs_logs_summary.json")
+    run_id = f"imported-{hashlib.sha256(content).hexdigest()[:16]}"
+    if store.has(run_id):
+        return [store.entry(run_id)]
+    try:
+        rows = [{"list": name, **row} for part, name in _LISTS.items() for row in document.get(part, {}).get(name, [])]
+        samples = _summary_samples(run_id, rows)
+    except (AttributeError, LookupError, TypeError, pa.ArrowException) as error:
+        raise FileError(f"{shown(path.name)}: a row is of another kind: {one_line(str(error))}", "Repair it") from error
+    if not rows:
+        raise FileError(f"{shown(path.name)} has no rows of molecules", "There is nothing to import")
+    counts = Counter(row["list"] for row in rows)
+    listed = ", ".join(f"{counts[name]:,} in {name}" for name in _LISTS.values())
+    notes = f"An LP summary, without texts: {listed}. `passed` is its lp_status, `issues` its log_reason."
+    about = {"label": label or "LP against logs", "samples": len(rows), "molecules": len(pc.unique(samples["smiles"]))}
+    row = _row(path, notes) | about | {"extra": json.dumps(document.get("log_failures"))}
+    return [write_whole(store.home, RUN, run_id, row, {SAMPLES.name: samples})]
+
+
+def _summary_samples(run_id: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    known = {
+        "generation": [0] * len(rows),
+        "smiles": [row["smiles"] for row in rows],
+        "passed": [_STATUS.get(str(row.get("lp_status")).lower()) for row in rows],
+        "issues": [[row["log_reason"]] if row.get("log_reason") else [] for row in rows],
+        "parsed": [row.get("parse_success") for row in rows],
+        "exact_match": [row.get("smiles_exact_match") for row in rows],
+        "extra": [json.dumps(row, sort_keys=True) for row in rows],
+    }
+    return _table(SAMPLES, run_id, known, len(rows))
+
+
+# --- what the files become --------------------------------------------------------------------------------------------
+
+
+def _imported(
+    store: Store,
+    path: Path,
+    table: pa.Table,
+    *,
+    label: str | None = None,
+    bins: Alphabet | None = None,
+    progress: Callable[..., object] = lambda done, share, samples: None,
+    warn: Callable[[str], object],
+    reported_failures: int | None = None,
+    conformers: Path | None = None,
+    **_: Any,
+) -> list[Entry]:
+    """A run for each step of a table with TRL's columns, or with an ``extra``."""
+    if conformers is not None:
+        raise FileError(f"{shown(path.name)} is no report", "--conformers are those of a report's texts")
+    kinds = zip(table.column_names, table.schema.types, strict=True)
+    rewards = [name for name, kind in kinds if name not in OF_TRL and _is_number(kind)]
+    if not rewards and "extra" not in table.column_names:
+        warn(f"{shown(path.name)} has no column of a reward")
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    folder = path.resolve().parent
+    training = label or (folder.parent.name if folder.name == "completions" else "") or UNNAMED
+    form = bins or _form_of(path, table["completion"].slice(0, SHOWING).to_pylist())
+    run_ids, done = [], 0
+    for step in sorted(pc.unique(table["step"]).to_pylist()):
+        run_id = f"imported-{digest}-step{step}"
+        rows = table.filter(pc.equal(table["step"], step)).combine_chunks()
+        run_ids.append(run_id)
+        if not store.has(run_id):
+            tables = {SAMPLES.name: _samples(run_id, rows), ROLLOUTS.name: _rollouts(run_id, rows, rewards)}
+            row = _row(path, NOTES) | {
+                "label": f"{training}, step {step:,}",
+                "training": training,
+                "training_step": step,
+                "model_alias": training,
+                "model_step": str(step),
+                "lp": NO_LP,
+                "samples": rows.num_rows,
+                "molecules": len(pc.unique(tables[SAMPLES.name]["smiles"])),
+                "reported_failures": reported_failures,
+            }
+            write_whole(store.home, RUN, run_id, row, tables, form=form and asdict(form))
+        done += rows.num_rows
+        progress(done, done / table.num_rows, samples=table.num_rows)
+    return [Store.open(store.home.where).entry(run_id) for run_id in run_ids]
+
+
+def _row(path: Path, notes: str) -> dict[str, Any]:
+    return {"origin": "imported", "created_at": datetime.now(UTC).isoformat(), "source": path.name, "notes": notes}
+
+
+def _samples(run_id: str, rows: pa.Table) -> pa.Table:
+    """As the prompts and texts have it; what a check would say is null."""
+    encoded = rows["prompt"].combine_chunks().dictionary_encode()
+    prompt, asked = pa.array(encoded.indices), [_asked(text) for text in encoded.dictionary.to_pylist()]
+    smiles = pa.array([smiles for smiles, _ in asked]).take(prompt)
+    molecule = smiles.dictionary_encode().indices.to_numpy()  # [texts]
+    order = np.argsort(molecule, kind="stable")
+    generation = np.empty_like(order)
+    generation[order] = np.arange(len(order)) - np.searchsorted(molecule[order], molecule[order])
+    before = pa.array([extra for _, extra in asked], pa.string()).take(prompt)
+    extra = rows["extra"] if "extra" in rows.column_names else before
+    known = {"generation": generation, "smiles": smiles, "text": rows["completion"], "extra": extra}
+    return _table(SAMPLES, run_id, known, rows.num_rows)
+
+
+def _asked(prompt: str) -> tuple[str, str | None]:
+    """The SMILES of a prompt, its last one behind examples, or all of it where its tags were left out; and as JSON what
+    precedes the answer, where that is not the usual."""
+    found = PROMPT.findall(prompt)
+    smiles = (found[-1] if found else prompt).strip()
+    return smiles, None if prompt in (prompt_of(smiles), smiles) else json.dumps({BEFORE: prompt}, ensure_ascii=False)
+
+
+def _rollouts(run_id: str, rows: pa.Table, rewards: Sequence[str]) -> pa.Table:
+    known = {"advantage": rows["advantage"]} if "advantage" in rows.column_names else {}
+    if rewards:
+        kind = ROLLOUTS.by_name["rewards"].type
+        each = [pc.cast(rows[name], pa.float64()).to_numpy() for name in rewards]
+        values = np.stack(each, axis=1).ravel()  # [texts x rewards]
+        names = pa.array(rewards).take(pa.array(np.tile(np.arange(len(rewards)), rows.num_rows)))
+        of_each = [names, pa.array(values, mask=~np.isfinite(values))]
+        given = pa.StructArray.from_arrays(of_each, fields=list(kind.value_type))
+        ends = np.arange(rows.num_rows + 1, dtype=np.int32) * len(rewards)
+        known["rewards"] = pa.ListArray.from_arrays(ends, given, kind)
+    return _table(ROLLOUTS, run_id, known, rows.num_rows)
+
+
+def _table(table: Table, run_id: str, known: Mapping[str, Any], count: int) -> pa.Table:
+    """Rows of these columns; the others are null."""
+    known = {"run_id": pa.repeat(run_id, count), "sample_id": range(count), **known}
+    columns = []
+    for column in table:
+        values = known.get(column.name, pa.nulls(count, column.type))
+        is_arrow = isinstance(values, pa.Array | pa.ChunkedArray)
+        columns.append(values.cast(column.type) if is_arrow else pa.array(values, column.type))
+    return pa.table(columns, schema=table.schema)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
+
+
+def _texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Texts, or of a chat the last message of each."""
+    if pa.types.is_string(column.type):
+        return pc.fill_null(column, "")
+    messages = ((chat or [{}])[-1] if isinstance(chat, list | None) else {} for chat in column.to_pylist())
+    return pa.chunked_array([[str(message.get("content") or "") for message in messages]], pa.string())
+
+
+def _form_of(path: Path, texts: Sequence[str]) -> NumberFormat | None:
+    """Of decimals as the first texts show it; of bins and codes it must be given."""
+    forms = Counter(map(other_form, texts))
+    for form in ("bins", "binned", "codes"):
+        if 2 * forms[form] > forms.total():
+            problem = (
+                f"{forms[form]:,} of the first {forms.total():,} texts of {shown(path.name)} are {OTHER_WORDS[form]}"
+            )
+            raise FileError(problem, "Give --bins FILE.json: the texts do not say which")
+    return found_form(texts, forced_close=False)[0]
+
+
+# --- which files they are ---------------------------------------------------------------------------------------------
+
+
+def is_completions_file(path: Path) -> bool:
+    try:
+        return path.suffix.lower() == ".parquet" and is_completions(pq.read_schema(path).names)
+    except (pa.ArrowException, OSError):
+        return False
+
+
+def is_failures_file(path: Path) -> bool:
+    return is_failures(_beginning(path))
+
+
+def is_summary_file(path: Path) -> bool:
+    """As far as its beginning tells; it is looked through when it is imported."""
+    text = _beginning(path)
+    return '"log_failures"' in text and '"passes"' not in text
+
+
+def _beginning(path: Path) -> str:
+    with open_file(path) as file:
+        head = file.read(FIRST_BYTES)
+    if head.startswith(b"\x1f\x8b"):
+        with suppress(zlib.error):
+            head = zlib.decompressobj(wbits=31).decompress(head, FIRST_BYTES)
+    return head.decode("utf-8", "replace")
