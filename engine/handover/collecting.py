@@ -175,6 +175,8 @@ def worst_molecules(store: Store, runs: Sequence[Entry], first: int | None = Non
     options = options_of(question_of("drift_molecules"), store, runs, {})
     table = drift_molecules.tables(store, [run for run in runs if run.id in ids], options)["main"]
     rows = table.select(["run_id", "sample_id", "smiles"]).to_pylist()
+    if first not in (None, *(row["sample_id"] for row in rows)):
+        raise DriftscopeError(f"no run here has a sample {first}", "They count from 0")
     answers, ranks = Counter[tuple[str, str]](), dict[tuple[str, int], int]()
     for row in rows:
         answers[row["run_id"], row["smiles"]] += 1

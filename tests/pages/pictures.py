@@ -94,7 +94,9 @@ def take_report(browser: BrowserContext) -> bool:
         page = browser.new_page()
         page.set_viewport_size({"width": 1100, "height": 760})
         page.goto(path.as_uri())
-        page.locator("#molecules").evaluate("head => head.scrollIntoView({block: 'start'})")
+        page.get_by_role("heading", name="Molecules", exact=True).evaluate(
+            "head => head.scrollIntoView({block: 'start'})"
+        )
         page.wait_for_timeout(2_000)  # for WebGL
         save(REPORT, page.screenshot())
         page.close()

@@ -219,6 +219,7 @@ def test_bundle_in_a_terminal(tmp_path: Path) -> None:
         (["--compare", *traces, "demo-qwen-final-exact"], "not 3"),
         (["no-such-run"], "no-such-run"),
         ([f"{CUT}/99"], "no sample 99"),
+        ([CUT, "--first", "64"], "no run here has a sample 64"),
     ):
         refused = run("bundle", *words, "--out", str(tmp_path / "not.html"))
         assert refused.code == 2 and problem in refused.err, refused.err
