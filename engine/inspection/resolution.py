@@ -31,10 +31,8 @@ _BLOCK = re.compile(r"<([^<>]*)>")
 
 @dataclass(frozen=True, slots=True)
 class TruncatedRun:
-    """``table``: a row each sample and number of decimals: whether it is right still, how far its atoms moved."""
-
     entry: Entry
-    table: pa.Table
+    table: pa.Table  # a row each sample and number of decimals: whether it is usable still, how far its atoms moved
 
 
 def resolution_of(entry: Entry) -> KeptTable:

@@ -24,6 +24,8 @@ from pages._kit.asked import Asked, asked, progress, show_error
 from pages._kit.errors import escaped
 
 Kind = Literal["steps", "costs", "beliefs"]
+BELIEFS_HELP = "The law of x, y and z of each atom under exact, each given the numbers before it"
+COSTS_HELP = "The model continues each cut block: digits lost, and how far the atom moved"
 
 
 def _score(kind: Kind, inspection: Inspected) -> Asked:
@@ -77,30 +79,22 @@ def show(inspection: Inspected, has_steps: bool) -> None:
             help="Any model with the same tokenizer. It scores the stored tokens and generates nothing.",
         )
         entry = next(entry for entry in models if entry.name == name)
-        st.button(
-            "Recompute token probabilities" if has_steps else "Compute token probabilities",
-            icon=":material/psychology:",
-            type="secondary" if has_steps else "primary",
-            key="ask-steps",
-            on_click=_start,
-            args=("steps", inspection, entry, cut),
-        )
-        st.button(
-            "Show what it believes of each number",
-            icon=":material/area_chart:",
-            key="ask-beliefs",
-            help="The law of x, y and z of each atom under exact, each given the numbers before it",
-            on_click=_start,
-            args=("beliefs", inspection, entry, cut),
-        )
+        words = "Recompute token probabilities" if has_steps else "Compute token probabilities"
+        asks: list[tuple[Kind, str, str, str | None]] = [
+            ("steps", words, "psychology", None),
+            ("beliefs", "Show what it believes of each number", "area_chart", BELIEFS_HELP),
+        ]
         if cut:
+            asks.append(("costs", "Estimate the cost of cuts", "content_cut", COSTS_HELP))
+        for kind, label, icon, about in asks:
             st.button(
-                "Estimate the cost of cuts",
-                icon=":material/content_cut:",
-                key="ask-costs",
-                help="The model continues each cut block: digits lost, and how far the atom moved",
+                label,
+                icon=f":material/{icon}:",
+                type="primary" if kind == "steps" and not has_steps else "secondary",
+                key=f"ask-{kind}",
+                help=about,
                 on_click=_start,
-                args=("costs", inspection, entry, cut),
+                args=(kind, inspection, entry, cut),
             )
 
 

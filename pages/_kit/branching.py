@@ -9,6 +9,7 @@ from typing import Any
 
 import streamlit as st
 
+from engine import questions
 from engine.errors import DriftscopeError
 from engine.figures.words import counted, percent
 from engine.inspection.runs import run_facts
@@ -118,7 +119,7 @@ def _alternatives(inspection: Inspected, at: int, key: str) -> None:
                 args=(inspection, at, lp, None),
             )
         elif found.job is None:
-            st.button(f"Alternatives of token {at:,}", key=f"branch-ask-{key}", on_click=ask, args=(inspection, at))
+            st.button(f"Alternatives at {at:,}", key=f"branch-ask-{key}", on_click=ask, args=(inspection, at))
     show_error(found)
     if found.job is not None:
         progress(found, f"alternatives-of-{key}")
@@ -183,4 +184,6 @@ def chosen_branch(store: Store, inspection: Inspected, *, draws: bool = False) -
                 about = "Save this branch to the store, with its lane and the lane's other branches"
                 if st.button("Save", icon=":material/save:", key=f"save-{key}", help=about):
                     save_run(entry)
+        if entry is not None:
+            st.caption(escaped(questions.ask(store, "drift_branches", [entry.id]).answer))
     return inspected_branch(store, name, inspection.number) if name in words else None

@@ -410,7 +410,7 @@ def test_a_link_to_a_token_starts_nothing_and_one_line_says_why_no_branch_puts_a
     with_demo(own.home.root, EXACT)
     app = opened(run=EXACT, sample="0", token="60")
     assert "atoms before it are wrong already" in words(app)
-    assert app.button(key=f"branch-ask-{EXACT}-0").label.startswith("Alternatives of token ")
+    assert app.button(key=f"branch-ask-{EXACT}-0").label.startswith("Alternatives at ")
     assert not any(asked.job or asked.result for asked in app.session_state["asked"].values())
 
 

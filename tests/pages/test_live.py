@@ -483,6 +483,7 @@ def test_a_token_of_a_lane_has_alternatives_and_a_branch_comes_under_the_rows(li
         for row in each.get("rows", {}).values()
         if isinstance(row, dict)
     )
+    assert any("1 branch under exact" in caption.value for caption in app.caption)
     app.button(key=f"save-branch-under-{lane.run_id}-0-1").click().run()
     assert not app.exception and {lane.run_id, chosen.value[:-2]} <= {e.id for e in Store.open().listing().entries}
     assert app.button(key="keep_1").label == "Saved"

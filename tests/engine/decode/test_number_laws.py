@@ -140,8 +140,9 @@ def test_numbers_sampled_under_exact_fall_into_the_cells_of_the_law(name: str, a
     """2,000 numbers of our own decoding at temperature 1, behind the same text, by a chi-square of their cells."""
     loaded, generation, stored = made(name)
     sample, law = stored[0], laws_of(name, 2)[0][2].laws[axis]
-    rows = AutomatonRows(generation.constraint.automaton)
-    starts = [starts for _, starts in _blocks(generation.constraint, rows, 0, sample, loaded.positions)]
+    constraint: Any = generation.constraint
+    rows = AutomatonRows(constraint.automaton)
+    starts = [starts for _, starts in _blocks(constraint, rows, 0, sample, loaded.positions)]
     start = starts[2][axis]  # where y begins with the comma: it ends x, or x goes on
     place = (start.cell, start.node)
     request = Request(0, 0, (*sample.prompt, *sample.answer[: start.at]), sample.program, 9, place)
