@@ -21,7 +21,16 @@ def reports() -> None:
     cards(PAGES["tokenizer_lab"]["The reports' figures", ""], Store.open(), [])
 
 
-SECTIONS = {"One text": lab_text.show, "A molecule set": molecule_set.show, "The reports' figures": reports}
+def alphabets() -> None:
+    cards(PAGES["tokenizer_lab"]["Alphabets", ""], Store.open(), [])
+
+
+SECTIONS = {
+    "One text": lab_text.show,
+    "A molecule set": molecule_set.show,
+    "Alphabets": alphabets,
+    "The reports' figures": reports,
+}
 
 page(TITLE, LEAD)
 show_open(SECTIONS)

@@ -26,12 +26,12 @@ ROOMS: dict[str, tuple[int, tuple[str, ...]]] = {
     "app.py, pages/*.py": (11_820, ("app.py", "pages/*")),
     "pages/_live/, _drift/, ...": (4_250, tuple(f"pages/_{page}/*" for page in PAGES)),
     "pages/_kit/": (2_310, ("pages/*.js", "pages/*.css", "pages/*.html")),
-    "engine/cli/": (2_740, ("engine/cli/*", "engine/__main__.py")),
+    "engine/cli/": (2_770, ("engine/cli/*", "engine/__main__.py")),
     "engine/handover/": (1_150, ("engine/handover/*",)),
-    "engine/questions/": (7_960, ("engine/questions/*",)),
+    "engine/questions/": (8_130, ("engine/questions/*",)),
     "engine/evidence/, engine/comparing/": (2_060, ("engine/evidence/*", "engine/comparing/*")),
     "engine/jobs/": (3_210, ("engine/jobs/*",)),
-    "engine/inspection/": (5_000, ("engine/inspection/*",)),
+    "engine/inspection/": (5_180, ("engine/inspection/*",)),
     "engine/profile/, engine/logits/": (3_200, ("engine/profile/*", "engine/logits/*")),
     "engine/store/": (4_550, ("engine/store/*", "engine/user_files.py", "engine/file_forms.py")),
     "engine/decode/": (5_320, ("engine/decode/*",)),
@@ -42,9 +42,9 @@ ROOMS: dict[str, tuple[int, tuple[str, ...]]] = {
         2_300,
         ("engine/figures/*", *(f"engine/{name}.py" for name in GROUND)),
     ),
-    "the product": (61_750, ("app.py", "pages/*", "engine/*")),
-    "tools/": (9_300, ("tools/*",)),
-    "tests/": (47_590, ("tests/*",)),
+    "the product": (62_460, ("app.py", "pages/*", "engine/*")),
+    "tools/": (9_570, ("tools/*",)),
+    "tests/": (47_960, ("tests/*",)),
 }
 
 

@@ -6,7 +6,7 @@ Where atoms are only a decoder knows, and only of a whole text. A decoder is a m
     mine = "mine.decoder"  # with ``load(weights: Path)``, which returns a function of tokens and codes
 
 The function gets a text's SMILES tokens (``[C]``, ``(``, ``[O]``) and their codes, and returns x, y and z for each
-token, in angstrom; those of atoms count. Weights are safetensors: nothing here
+token, in angstrom; those of atoms count. `demo-codes` is such a module, of ours. Weights are safetensors: nothing here
 unpickles.
 """
 
@@ -19,16 +19,18 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from engine.chem.other_forms import NO_ATOM, SPECIAL
 from engine.errors import DriftscopeError, EnrichedError, FileError, shown
 from engine.installed import modules_of
+from engine.paths import DATA
 from engine.records import CodeFormat, Kind
 
 WITHOUT_DECODER = "codes without a decoder"
 NO_PLACES = f"the text is of {WITHOUT_DECODER}: only a decoder knows where its atoms are"
 GROUP = "driftscope.decoders"
+DEMO = "demo-codes"
+_BUILT_IN = {DEMO: "engine.chem.demo_decoder"}
+_OWN_WEIGHTS = {DEMO: DATA / "models" / "demo-codes-decoder.safetensors"}
 _LINK = r"->|<-(?=[<\[])|%\(\d+\)|%\d\d|[0-9]|[-=#$:~/\\.()]"
 _CODE = rf"(?!{SPECIAL}|<-[<\[])<(?:[^<>\[\]]*>|[^<>\[\]()=#$:~/\\.%-]*)"  # or what is begun of one
 _UNIT = re.compile(
@@ -164,6 +166,8 @@ def _with_places(decoder: Decoder, tokens: tuple[str, ...], codes: tuple[int, ..
 @lru_cache(maxsize=512)
 def _places(decoder: Decoder, tokens: tuple[str, ...], codes: tuple[int, ...]) -> tuple[tuple[float, ...] | None, ...]:
     """Of each token; None of a link. A text is read many times over. Any code of others may raise anything."""
+    import numpy as np  # here: a command that only counts tokens starts without it
+
     try:
         made = np.asarray(decoder(tokens, codes), dtype=np.float64)
         if made.shape != (len(tokens), 3) or not np.isfinite(made).all():
@@ -184,8 +188,8 @@ def decoder_of(name: str, weights: str = "") -> Decoder | None:
 
 def checked_decoder(name: str, weights: str = "") -> Decoder:
     """FileError where it cannot be had."""
-    path = Path(weights) if weights else None
-    modules = modules_of(GROUP)
+    path = Path(weights) if weights else _OWN_WEIGHTS.get(name)
+    modules = {**modules_of(GROUP), **_BUILT_IN}
     if name not in modules:
         fix = f"Install the package that brings it (an entry point of {GROUP}), or use one of {', '.join(modules)}"
         raise FileError(f"there is no decoder {shown(name)}", fix)

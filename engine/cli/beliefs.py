@@ -1,4 +1,4 @@
-"""``belief`` and ``resolution``: what is computed of a model's numbers for three questions, and kept in the cache."""
+"""``belief``, ``resolution``, ``alphabets``: what is computed of numbers for four questions, and kept in the cache."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Literal
 
 from engine.cli import terminal as cli
 from engine.cli.questions import WORKERS, worked
+from engine.errors import DriftscopeError
 from engine.store.columns import rows_of
 
 app = cli.new_app()
@@ -69,3 +70,30 @@ def resolution(io: cli.Io, progress: cli.Progress, run_id: str = cli.RUN_ID, wor
 
     made = worked(io, progress, "texts judged", truncate_run, io.opened(), run_id, workers=workers)
     return io.show(list(rows_of(ask(io.opened(), "drift_resolution", [made.entry.id]).tables["main"])))
+
+
+@cli.command(app, "alphabets")
+def alphabets(
+    io: cli.Io,
+    progress: cli.Progress,
+    references: str = cli.words(..., "NAME", "a set of references"),
+    bin_files: list[str] | None = cli.option(None, "further bins than the group's", metavar="FILE..."),
+    molecules: int | None = cli.option(None, "the first N of the set", of=cli.most(1_000_000), metavar="N"),
+    workers: int | None = WORKERS,
+) -> int:
+    """what an alphabet costs: conformers of a set written in decimals and bins, read back, and judged
+
+    What was computed is kept in the cache, for `ask lab_alphabets`.
+    """
+    from engine.inspection.alphabets import write_references
+    from engine.models.registry import bins_of
+    from engine.questions import ask
+    from engine.records import BinFormat
+
+    forms = {Path(file).stem: bins_of(file) for file in bin_files or ()}
+    if wrong := [name for name, form in forms.items() if not isinstance(form, BinFormat)]:
+        raise DriftscopeError(f"{wrong[0]} is a file of codes, which only their encoder writes", "Give files of bins")
+    how = {"most": molecules, "workers": workers}
+    made = worked(io, progress, "texts judged", write_references, io.opened(), references, forms, **how)
+    answered = ask(io.opened(), "lab_alphabets", [], {"alphabet_references": made.entry.id})
+    return io.show(list(rows_of(answered.tables["main"])))

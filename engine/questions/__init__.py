@@ -44,6 +44,7 @@ PAGES: dict[str, dict[tuple[str, str], list[str]]] = {
     "tokenizer_lab": {
         ("One text", ""): ["lab_text"],
         ("A molecule set", ""): ["lab_set"],
+        ("Alphabets", ""): ["lab_alphabets"],
         ("The reports' figures", ""): ["tokenizer_lab_reports"],
     },
     "drift": {
