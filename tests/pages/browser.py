@@ -191,7 +191,7 @@ def visit(
     page.emulate_media(color_scheme=theme)
     seen = Visit(page)
     try:
-        with _watched(seen, server):
+        with watched(seen, server.url):
             page.goto(server.url + path)
             page.wait_for_selector("[data-testid=stApp]")
             seen.settle()
@@ -224,9 +224,9 @@ def _spare_tab(browser: Browser) -> Page:
 
 
 @contextmanager
-def _watched(seen: Visit, server: Server) -> Iterator[None]:
+def watched(seen: Visit, address: str) -> Iterator[None]:
     """Only localhost has an address for this browser; what is asked of others fails, and is noted."""
-    own = re.escape(server.url) + "|" + re.escape(server.url.replace("http", "ws", 1))
+    own = re.escape(address) + "|" + re.escape(address.replace("http", "ws", 1))
     foreign = re.compile(rf"^(?!(?:{own})(?:/|$))(?:https?|wss?):")
 
     def note(request: Request | WebSocket) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from playwright.sync_api import ConsoleMessage, Dialog, Page, Request, expect
+from playwright.sync_api import Page, expect
 
 from engine.handover.charts import chart_view
 from engine.handover.collecting import bundle_of
@@ -20,7 +20,7 @@ from engine.questions.question import Chart, rows_table
 from engine.store.columns import rows_of
 from tests.engine.inspection.made import DEMO_STORE, demo_run
 from tests.engine.store.stored_runs import store_at
-from tests.pages.browser import NOISE, Browser, Server, Visit, expect_harmless, visit
+from tests.pages.browser import Browser, Server, Visit, expect_harmless, visit, watched
 from tests.pages.drift_stores import HOSTILE, HOSTILE_JUNK, add_hostile
 
 pytestmark = pytest.mark.browser
@@ -33,28 +33,11 @@ def opened(browser: Browser, path: Path, **media: str) -> Iterator[tuple[Page, V
     """A file in a context of its own, into whose pages no test puts a style: its policy would refuse it."""
     assert browser.browser is not None
     page = browser.browser.new_page()
-    seen = Visit(page)
-
-    def note_request(request: Request) -> None:
-        if request.url.partition("#")[0] != path.as_uri():
-            seen.outside.append(request.url)
-
-    def note_message(message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning") and not any(noise in message.text for noise in NOISE):
-            seen.console.append(message.text)
-
-    def note_dialog(dialog: Dialog) -> None:
-        seen.dialogs.append(dialog.message)
-        dialog.dismiss()
-
-    page.on("request", note_request)
-    page.on("console", note_message)
-    page.on("pageerror", lambda error: seen.console.append(str(error)))
-    page.on("dialog", note_dialog)
     try:
-        page.emulate_media(**media)  # type: ignore[arg-type]
-        page.goto(path.as_uri())
-        yield page, seen
+        with watched(seen := Visit(page), path.as_uri()):
+            page.emulate_media(**media)  # type: ignore[arg-type]
+            page.goto(path.as_uri())
+            yield page, seen
     finally:
         page.close()
 
@@ -80,18 +63,15 @@ def test_it_opens_from_disk_with_the_figures_of_ask(browser: Browser, report: Pa
     with opened(browser, report) as (page, seen):
         expect(page.get_by_role("heading", level=1)).to_contain_text("demo-llama:final · group-v2.1")
         rows = list(rows_of(ask(DEMO_STORE, "drift_molecules", [CUT]).tables["main"]))
-        table = page.locator("section", has=page.get_by_role("heading", name="Which molecules are worst?")).locator(
-            "table"
-        )
-        heads = table.locator("th").all_inner_texts()
+        section = page.locator("section", has=page.get_by_role("heading", name="Which molecules are worst?"))
+        heads = section.locator("th").all_inner_texts()
         cells = "rows => rows.map(row => [...row.cells].map(cell => cell.title || cell.textContent))"
-        shown = table.locator("tbody tr").evaluate_all(cells)
+        shown = section.locator("tbody tr").evaluate_all(cells)
         assert len(shown) == len(rows) == 64
-        names = {"sample_id": "sample", "lost_ang": "off by (Å)", "blocks": "blocks", "tokens": "tokens"}
-        for name, head in names.items():
+        for name, head in {"sample_id": "sample", "lost_ang": "off by (Å)", "tokens": "tokens"}.items():
+            known = [None if row[name] is None else float(str(row[name])) for row in rows]
             column = [row[heads.index(head)] for row in shown]
-            known = ["" if row[name] is None else float(str(row[name])) for row in rows]
-            assert [float(cell) if cell else "" for cell in column] == known, name
+            assert [float(cell) if cell else None for cell in column] == known, name
         expect(page.locator("figure svg[role=img]").first).to_be_visible()
         expect_harmless(seen)
 
