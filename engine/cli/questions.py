@@ -393,7 +393,7 @@ def _judge_steps(io: cli.Io, progress: cli.Progress, run_id: str, by: Any, **how
     from engine.inspection.rollout_judging import is_unjudged, judge_rollouts, steps_of
 
     store = io.opened()
-    entry = store.entry(run_id)
+    entry = store.writable(run_id)
     runs = [run for run in steps_of(store, entry) if is_unjudged(run)]
     if not entry.row.get("training"):
         raise DriftscopeError(f"{entry.id} is no step of a training", "Leave --steps out")

@@ -105,7 +105,7 @@ def judge_run(
 ) -> JudgedRun:
     """Judge all samples of a run. One that is in a place which is only read is not changed."""
     entry = store.entry(run_id)
-    if is_unjudged(entry):
+    if is_unjudged(entry) and entry.files is store.home:
         (entry,) = judge_rollouts([entry], settings, workers=workers, limit_s=limit_s, progress=progress)
         sql = f"SELECT {', '.join(SAMPLES.names)} FROM samples ORDER BY sample_id"
         rows = Store.open(store.home.where).table(sql, of=[entry.id]).to_pylist()

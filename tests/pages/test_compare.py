@@ -24,6 +24,7 @@ from pages._kit.links import inspector_address, profiles_address, sql_address
 from tests.engine.chem.pickles import conformers
 from tests.engine.chem.pickles import write as write_pickle
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_four_engines, write_run
+from tests.engine.questions.test_rollouts import write_step
 from tests.engine.store.reports.documents import document
 from tests.engine.store.stored_runs import store_at
 from tests.pages.apps import Params, is_harmless, opened, shown, table, words
@@ -100,6 +101,20 @@ def test_four_engines_have_rows_names_and_columns_of_their_own(own: Store) -> No
     samples = [sample_row(number) for number in range(12)]
     write_run(own, "none", samples, lp="none", backend="fast", molecules=12, model_alias="m", model_step="1")
     assert [entry.id for entry in default_choice(own.listing().entries)] == ["none", "c"]
+
+
+def test_a_step_of_a_training_offers_to_judge_and_then_shows_all_steps(own: Store) -> None:
+    waiting = write_step(own, 1, {"by luck": lambda answer, draws: draws.random()}, is_judged=False)
+    query = {"runs": waiting, "view": "Charts", "question": "Training"}
+    app = opened("compare", **query)
+    assert [button.key for button in app.button if button.label == "Compute"] == [
+        "compute-compare_steps",
+        "compute-compare_rewards",
+    ]
+    write_step(own, 2, {"by luck": lambda answer, draws: draws.random()})
+    app = opened("compare", **query)
+    assert list(table(app, "step")["step"]) == [2]
+    assert f"judge {waiting} --steps" in "".join(code.value for code in app.code)
 
 
 def test_filters_hide_rows_and_leave_what_is_compared() -> None:

@@ -26,6 +26,7 @@ SMALL = {
     "bench.processor": "--model demo-qwen --lp shaped --molecules 1",
     "bench.right_molecules": "--model demo-qwen --molecules 2 --repeats 1 --threads 1",
     "bench.rmsd": "--molecules 2 --part 1",
+    "bench.rollouts": "--completions 1000 --judged 400 --without 400",
     "bench.scale": "--samples 400 --molecules 4",
     "bench.served": "--steps 4 --steps-only",
     "bench.served_ids": "--model demo-qwen --lp exact --molecules 1 --sampled 4",

@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from engine.chem.conformers import reference_conformers
 from engine.chem.enriched import encode
@@ -146,6 +148,32 @@ def test_a_read_only_run_is_judged_and_not_stored_which_is_said(
     monkeypatch.setattr(Store, "open", classmethod(lambda cls, folder=None: opened))
     result = run("judge", "one", "--workers", "1")
     assert "read-only: printed, not stored" in result.err and "bond_lengths" in result.out
+
+
+def test_all_steps_of_a_training_are_judged_by_one_command(store: Store, tmp_path: Path) -> None:
+    answers = [f"[CONFORMER]{STRAIGHT}[/CONFORMER]", "nothing"]
+    columns = {"prompt": ["[SMILES]CO[/SMILES]"] * 2, "completion": answers, "reward": [1.0, 0.0]}
+    for step in (1, 2):
+        path = tmp_path / "mine" / "completions" / f"completions_{step:05d}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        parquet.write_table(pa.table({"step": [step] * 2, **columns}), path)
+    rows = run_json("import", str(path.parent / "*.parquet"))
+    assert [(row["training"], row["training_step"], row["passes"]) for row in rows] == [
+        ("mine", 1, None),
+        ("mine", 2, None),
+    ]
+    needs = run("ask", "compare_rewards", rows[0]["run_id"])
+    command = ["judge", rows[0]["run_id"], "--steps"]
+    assert needs.code == 2 and f"python -m engine {' '.join(command)}" in needs.err
+    progress = tmp_path / "progress"
+    judged = run_json(*command, "--workers", "1", "--progress", str(progress))
+    assert [(row["training_step"], row["judged"], row["clean"]) for row in judged] == [(1, 2, 1), (2, 2, 1)]
+    assert json.loads(progress.read_text().splitlines()[-1])["state"] == "done"
+    (row,) = run_json("ask", "compare_rewards", rows[1]["run_id"])["rows"]
+    assert (row["reward"], row["answers"], row["mean"]) == ("reward", 4, 0.5)
+    write_run(store, "other", [sample_row(0, text=BENT)])
+    refused = run("judge", "other", "--steps")
+    assert refused.code == 2 and "other is no step of a training" in refused.err
 
 
 # --- claims -----------------------------------------------------------------------------------------------------------
