@@ -105,10 +105,9 @@ def judge_run(
 ) -> JudgedRun:
     """Judge all samples of a run. One that is in a place which is only read is not changed."""
     entry = store.entry(run_id)
-    if is_unjudged(entry) and entry.files is store.home:
+    if _is_waiting(store, entry):
         (entry,) = judge_rollouts([entry], settings, workers=workers, limit_s=limit_s, progress=progress)
-        sql = f"SELECT {', '.join(SAMPLES.names)} FROM samples ORDER BY sample_id"
-        rows = Store.open(store.home.where).table(sql, of=[entry.id]).to_pylist()
+        rows = entry.read(SAMPLES.name).to_pylist()
         return JudgedRun(entry, rows, {name: entry.row.get(name) for name in OF_ROLLOUTS}, is_stored=True)
     sql = f"SELECT {', '.join(SAMPLES.names)} FROM samples WHERE run_id = $run ORDER BY sample_id"
     rows = store.table(sql, {"run": entry.id}, of=[entry.id]).to_pylist()
@@ -137,6 +136,11 @@ def judge_run(
     if is_own:
         entry = rewrite_run(entry, {SAMPLES.name: SAMPLES.rows(rows)}, columns)
     return JudgedRun(entry, rows, columns, is_own)
+
+
+def _is_waiting(store: Store, entry: Entry) -> bool:
+    """Rollouts that were only opened, of a store that may be written."""
+    return entry.files is store.home and is_unjudged(entry)
 
 
 def conformers_of(store: Store, entry: Entry, rows: Iterable[Row]) -> list[str]:
