@@ -164,7 +164,7 @@ function points(boxes, x, y, { interval, legend }) {
 }
 
 function lines(boxes, x, y) {
-  const series = Map.groupBy(boxes, ({ mark }) => `line ${mark.look} ${mark.dash ? "dashed" : `d${mark.turn}`}`);
+  const series = Map.groupBy(boxes, ({ mark }) => `line ${mark.look}${mark.dash ? " dashed" : ""}`);
   return [...series].map(([look, of]) => line(look, of.map(({ at }) => [x.px(at[0]), y.px(at[1])]), of.at(-1).mark.about));
 }
 

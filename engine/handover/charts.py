@@ -112,7 +112,7 @@ class Style:
         if chart.colour == "sign":
             colour, shape = SIGNS[row["sign"]], int(row["sign"] in ("cut", "junk-prone"))
         faint = " faint" if chart.faint and row.get(chart.faint) else ""
-        return {"look": f"{colour}{faint}", "shape": shape, "turn": turn}
+        return {"look": f"{colour} d{turn}{faint}", "shape": shape}
 
     def legend_of(self, kind: Any) -> tuple[str, str, str]:
         """Classes, a glyph, a name."""

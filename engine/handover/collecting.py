@@ -36,7 +36,6 @@ ASKED_OF: Mapping[str, Sequence[str]] = {
     "trace": ("profiles_families", "profiles_phases", "profiles_launches", "profiles_kernels", "profiles_timeline"),
     "sample": (),
 }  # fmt: skip
-MOST_CHART_BYTES = 400_000
 MOST_MOLECULES = 24
 FACTS = (
     "origin model_alias model_step lp placeholder tokenizer backend sampling seed samples batch_size device threads "
@@ -134,7 +133,7 @@ def answer_section(store: Store, key: str, ids: Sequence[str], options: Mapping[
             continue
         view = chart_view(chart, answered.tables, question.COLUMNS, names)
         words = f"{chart.kind}, {chart.y} by {chart.x}, of {counted(table.num_rows, 'row')}"
-        if view is None or len(json.dumps(view)) > MOST_CHART_BYTES:
+        if view is None:
             parts.append(("note", f"A chart is not drawn here: {words}. The command below has its figures."))
             continue
         parts.append(("chart", view))

@@ -12,6 +12,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from string import Template
@@ -22,8 +23,7 @@ from engine.errors import AssetError, DriftscopeError, shown, visible
 from engine.paths import DATA
 from engine.user_files import writing
 
-HERE = Path(__file__).parent
-PARTS = ("charts.js", "page.js", "page.css", "page.html")
+PARTS = [Path(__file__).parent / name for name in ("charts.js", "page.js", "page.css", "page.html")]
 MOST_BYTES = 1_500_000
 """Of a file, with 3Dmol.js."""
 Block = tuple[str, Any]
@@ -76,24 +76,21 @@ def write_bundle(bundle: Bundle, path: Path) -> int:
     return len(content)
 
 
-def three_d_library() -> tuple[str, str]:
-    """3Dmol.js and its licence; both empty where it is missing. `make prepare` may bring it at any time."""
-    try:
-        path = three_d_mol()
-    except AssetError:
-        return "", ""
-    return path.read_text(encoding="utf-8"), (DATA / "LICENSE-3Dmol.txt").read_text(encoding="utf-8")
-
-
 def draft_of(bundle: Bundle) -> bytes:
-    library, licence = three_d_library()
-    charts, page, style, frame = ((HERE / name).read_text(encoding="utf-8") for name in PARTS)
+    library = licence = ""
+    with suppress(AssetError):  # `make prepare` may bring it at any time
+        library, licence = map(text_of, (three_d_mol(), DATA / "LICENSE-3Dmol.txt"))
+    charts, page, style, frame = map(text_of, PARTS)
     script = f"{charts}{page}"
     allowed = f"script-src {hash_of(script)} {hash_of(library)}; style-src {hash_of(style)}"
     policy = f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
     data = json_of({**asdict(bundle), "licence": licence})
     parts = {"policy": policy, "style": style, "data": data, "script": script, "library": library}
     return Template(frame).substitute(parts).encode()
+
+
+def text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
 
 
 def hash_of(text: str) -> str:
