@@ -593,9 +593,10 @@ def branch(
         raise DriftscopeError("--token and --all exclude each other", "Give one of the two")
     store = io.opened()
     sample = sample_of(store, name)
+    inspected = inspect_sample(store, sample.entry.id, sample.sample_id)
     if at is None:
-        at, lp = branching.lost_place(inspect_sample(store, sample.entry.id, sample.sample_id)), lp or "shaped"
-    place = branching.place_of(store, sample.entry.id, sample.sample_id, at)
+        at, lp = branching.lost_place(inspected), lp or branching.PUT_RIGHT
+    place = branching.place_of(store, inspected, at)
     set_threads(threads)
     lp = lp or place.plan.plan.lp
     loaded = load_model(place.plan.model.entry(), device, place.plan.model.dtype)

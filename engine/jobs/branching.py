@@ -25,7 +25,6 @@ from engine.jobs.service import Job, Work
 from engine.lp_records import full_name, split_cleanup
 from engine.store.entries import Entry
 from engine.store.files import Files
-from engine.store.schema import SAMPLES
 from engine.store.store import Store, is_temporary
 
 if TYPE_CHECKING:
@@ -35,7 +34,6 @@ LEAST = 0.05
 """Of its probability after the LP: as likely a token is branched to where all are."""
 PUT_RIGHT = "shaped"
 """The LP of a branch from the token that lost a molecule."""
-_SAMPLE = "SELECT smiles, token_ids FROM samples WHERE run_id = $run AND sample_id = $sample"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,22 +64,19 @@ class Place:
         return RunPlan(model, replace(parent, **options), keep_steps=max(1, len(tokens)), judge=True)
 
 
-def place_of(store: Store, run_id: str, sample_id: int, at: int) -> Place:
+def place_of(store: Store, inspection: Inspected, at: int) -> Place:
     """An error where nothing can be written behind it."""
-    entry = store.entry(run_id)
-    whole, _ = written_with(entry)
-    rows: list[dict[str, Any]] = []
-    if SAMPLES.name in entry.parts:
-        rows = store.table(_SAMPLE, {"run": entry.id, "sample": sample_id}, of=[entry.id]).to_pylist()
-    name = f"{entry.id}/{sample_id}"
-    if not rows or not rows[0]["token_ids"] or None in rows[0]["token_ids"]:
-        raise RunError(f"there is no sample {name} with its tokens", "Choose another sample")
-    ids = tuple(rows[0]["token_ids"])
+    sample = inspection.sample
+    name = f"{inspection.run.run_id}/{sample['sample_id']}"
+    whole, _ = written_with(store.entry(inspection.run.run_id))
+    if not inspection.can_score:
+        raise RunError(f"the tokens of {name} are not known", "Choose another sample")
+    ids = tuple(sample["token_ids"])
     if not 0 <= at < len(ids):
         raise RunError(f"{name} has no token {at:,}", f"It has {len(ids):,}; they count from 0")
-    number, generation = divmod(sample_id, whole.plan.generations)
+    number, generation = divmod(sample["sample_id"], whole.plan.generations)
     key = number | generation << GENERATION_BITS if whole.plan.branch is None else whole.plan.branch.key
-    return Place(name, rows[0]["smiles"], ids, at, whole, key)
+    return Place(name, sample["smiles"], ids, at, whole, key)
 
 
 def lost_place(inspection: Inspected) -> int:

@@ -51,13 +51,13 @@ def ask(inspection: Inspected, at: int | None) -> None:
     lp = str(chosen or inspection.run.lp_record.name)
     alternatives = asked("alternatives", *_of(inspection), at, lp)
     if alternatives.job is None and alternatives.result is None:
-        alternatives.submit(lambda: alternatives_work(place_of(open_store(), *_of(inspection), at), lp))
+        alternatives.submit(lambda: alternatives_work(place_of(open_store(), inspection, at), lp))
 
 
 def _write(inspection: Inspected, at: int, lp: str, tokens: Sequence[int] | None) -> None:
     def work() -> Work[str]:
         store = open_store()
-        return branch_work(store, place_of(store, *_of(inspection), at), lp, tokens)
+        return branch_work(store, place_of(store, inspection, at), lp, tokens)
 
     asked("branch", *_of(inspection)).submit(work)
 

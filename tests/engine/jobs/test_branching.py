@@ -97,7 +97,7 @@ def test_all_likely_tokens_are_one_run_and_a_question_says_how_much_they_decide(
     [
         ((f"{JUNK}/3", "--at", "60", "--lp", "exact"), "the LP exact does not allow the token"),
         ((f"{EXACT}/3", "--at", "9999"), "has no token 9,999"),
-        ((f"{EXACT}/999", "--at", "1"), "there is no sample"),
+        ((f"{EXACT}/999", "--at", "1"), "has no sample 999"),
         ((f"{EXACT}/3",), "no token of this sample is known to have lost the molecule"),
         ((f"{EXACT}/0",), "atoms before it are wrong already"),
         ((f"{EXACT}/3", "--at", "40", "--all", "--least", "1"), "no other token has 100 %"),
