@@ -9,7 +9,7 @@ from engine.questions import PAGES, models_of, question_of
 from engine.store.entries import model_name
 from engine.store.store import Store
 from pages._compare import manage, sql
-from pages._kit.card import ALL_FIGURES, cards
+from pages._kit.card import ALL_FIGURES, card, cards
 from pages._kit.choices import complain, one_of
 from pages._kit.components.charts_ready import charts_ready
 from pages._kit.errors import shown_errors
@@ -18,6 +18,7 @@ from pages._kit.handover import report_button
 from pages._kit.run_colours import run_colours
 from pages._kit.sections import fold, is_unfolded, show_open
 from pages._kit.shown import put_shown
+from pages._kit.uploads import keep_upload, uploads
 
 TITLE = "Compare runs"
 ICON = ":material/compare_arrows:"
@@ -49,6 +50,16 @@ def charts(store: Store, ids: Sequence[str]) -> None:
         cards(groups[one_of("Question", list(groups), "question", label_visibility="collapsed")], store, ids)
 
 
+def log_probabilities(store: Store, ids: Sequence[str]) -> None:
+    """Of the chosen runs, or of files, which come first."""
+    about = "prime-rl's token_exports, NeMo-RL's train_data_step*.jsonl, or lines with token_ids and logprobs"
+    files = uploads("Files in place of runs: one with two streams, or two", ["jsonl", "ndjson", "json"],
+                    key="logprob_files", several=True, help=about)  # fmt: skip
+    kept = [str(keep_upload(file.name, file.getvalue())) for file in files]
+    has_files = bool(files or st.query_params.get("streams"))
+    card("compare_logprobs", store, [] if has_files else ids, {"streams": kept} if files else {})
+
+
 def advice(store: Store, ids: Sequence[str]) -> None:
     """About a model, not about the compared runs, which nothing shows meanwhile."""
     models = models_of(store.listing().entries)
@@ -69,6 +80,7 @@ SECTIONS: dict[str, Callable[..., None]] = {
     "Side by side": side_by_side,
     "Charts": charts,
     "Coverage": partial(cards, VIEWS["Coverage", ""]),
+    "Log-probabilities": log_probabilities,
     "Advice": advice,
     "SQL": sql.show,
     "Manage": manage.show,

@@ -1,4 +1,4 @@
-"""``belief``, ``resolution``, ``alphabets``: what is computed of numbers for four questions, and kept in the cache."""
+"""``belief``, ``resolution``, ``alphabets``, ``logprobs``: computed for five questions, and kept in the cache."""
 
 from __future__ import annotations
 
@@ -97,3 +97,34 @@ def alphabets(
     made = worked(io, progress, "texts judged", write_references, io.opened(), references, forms, **how)
     answered = ask(io.opened(), "lab_alphabets", [], {"alphabet_references": made.entry.id})
     return io.show(list(rows_of(answered.tables["main"])))
+
+
+@cli.command(app, "logprobs")
+def logprobs(
+    io: cli.Io,
+    progress: cli.Progress,
+    ids: list[str] | None = cli.words(None, "RUN", "one or two, the control first"),
+    streams: str | None = cli.option(None, "JSON lines in their place: FILE or FILE,FILE", metavar="FILES"),
+    checkpoint: str | None = cli.option(None, "ALIAS:STEP (default: the run's own)"),
+    files_lp: str | None = cli.option(None, "that acted where the files' tokens were written"),
+    device: str = cli.option("auto", "auto (a GPU if there is one), cpu, cuda, mps"),
+    threads: int | None = cli.THREADS,
+) -> int:
+    """why two log-probabilities of each token differ, in exact parts: a checkpoint reads the tokens once
+
+    What was computed is kept in the cache, for `ask compare_logprobs` of the same runs or files and checkpoint.
+    """
+    from engine.models.devices import set_threads
+    from engine.questions import compare_logprobs, entries_of, options_of, question_of
+
+    set_threads(threads)
+    store = io.opened()
+    entries = entries_of(store, "run", ids or [])
+    given = {"streams": streams, "checkpoint": checkpoint, "files_lp": files_lp}
+    options = options_of(question_of("compare_logprobs"), store, entries, given)
+    with progress.reporting(is_quiet=io.is_json) as say:
+        tables = compare_logprobs.compute(store, entries, options, device)
+        say(now=True, state="done", work=1.0)
+    if not io.is_json:
+        cli.write(compare_logprobs.answer(tables, options))
+    return io.show(list(rows_of(tables["main"])))

@@ -29,7 +29,7 @@ MODULES = {
     "entries": "runs annotate rm verify sql import export references".split(),
     "handover": ["bundle"],
     "questions": "ask show compare evaluate judge lost explain cost-of-lp advise claims trace logits".split(),
-    "beliefs": "belief resolution alphabets".split(),
+    "beliefs": "belief resolution alphabets logprobs".split(),
 }
 """Modules of this package, each an ``app`` with these commands; only the one that is asked for is imported."""
 PROGRAM = "python -m engine"

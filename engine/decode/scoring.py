@@ -125,7 +125,7 @@ def score(
 
     @torch.inference_mode()
     def together(part: Sequence[Stored]) -> list[Scored]:
-        batch = _ReadBatch(body, constraint.automaton, part, vocab_size, counted, between)
+        batch = ReadBatch(body, constraint.automaton, part, vocab_size, counted, between)
         diagnoses = [list[Diagnosis]() for _ in part] if candidates is None else batch.diagnoses(candidates, sampling)
         masses = [dict[int, CloseMass]() for _ in part] if close_ids is None else batch.masses(close_ids)
         return list(map(Scored, diagnoses, masses))
@@ -170,7 +170,7 @@ def alternatives(
     for others. The likeliest after the LP come first. None where the LP does not allow the text before."""
     check_stored(body, constraint, [stored], vocab_size)
     with torch.inference_mode():
-        batch = _ReadBatch(body, constraint.automaton, [stored], vocab_size, Counters(), lambda: None)
+        batch = ReadBatch(body, constraint.automaton, [stored], vocab_size, Counters(), lambda: None)
         last = torch.tensor([len(stored.answer) - 1], device=body.device)
         raw = batch._scores(last)[0]  # [V]
         allowed = batch.tables.mask(State(batch.state.cell[last], batch.state.node[last]))[0, :vocab_size]
@@ -219,7 +219,7 @@ def padded(rows: Sequence[Sequence[int]], device: torch.device | str = "cpu") ->
     return pad_sequence([torch.tensor(row, dtype=torch.int64) for row in rows], batch_first=True).to(device)
 
 
-class _ReadBatch:
+class ReadBatch:
     """Samples that were read together. N counts all tokens of their answers, sample by sample."""
 
     def __init__(
@@ -270,6 +270,15 @@ class _ReadBatch:
             masses += [CloseMass(*row) for row in close_mass(self._scores(part).log_softmax(dim=-1), ids).tolist()]
         in_order = iter(masses)
         return [{block: next(in_order) for block in by_block} for by_block in closes]
+
+    def parts(self, indices: Tensor, *, has_lp: bool) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """Of tokens [N] in parts that fit: scores before the LP [n, V], what may come [n, V], what came [n]."""
+        for part in self._chunks(indices):
+            scores, state = self._scores(part), State(self.state.cell[part], self.state.node[part])
+            allowed = torch.ones_like(scores, dtype=torch.bool)
+            if has_lp:
+                allowed = self.tables.keep(self.sample[part]).mask(state)[:, : self.vocab_size]
+            yield scores, allowed, self.token[part]
 
     def _by_sample(self, of_tokens: Sequence[Any]) -> list[Sequence[Any]]:
         """What there is of all N tokens, cut into samples."""

@@ -34,6 +34,7 @@ PAGES: dict[str, dict[tuple[str, str], list[str]]] = {
         ("Charts", "Masks"): ["compare_masks"],
         ("Charts", "Training"): ["compare_steps", "compare_rewards"],
         ("Coverage", ""): ["compare_coverage"],
+        ("Log-probabilities", ""): ["compare_logprobs"],
         ("Advice", ""): ["compare_advice"],
     },
     "evidence": {

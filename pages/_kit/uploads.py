@@ -3,12 +3,18 @@ on, or the page is left. Not while the page's other views are looked at: going b
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
+from pathlib import Path
 
 import streamlit as st
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.typing import UploadedFile
+
+from engine.jobs.commands import file_name
+from engine.paths import cache_folder
+from engine.user_files import replacing
 
 _HELD, _PAGE = "uploads held", "uploads of page"
 
@@ -20,6 +26,16 @@ def uploads(label: str, types: Sequence[str], *, key: str, several: bool = False
     files = [file for file in each if file is not None]
     st.session_state.setdefault(_HELD, {})[key] = [file.file_id for file in files]
     return files
+
+
+def keep_upload(name: str, content: bytes) -> Path:
+    """In the cache, once: a question that is asked of a file, and a command that works for it, need its path."""
+    path = cache_folder() / "uploads" / hashlib.sha256(content).hexdigest()[:16] / file_name(name)
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as file:
+            file.write(content)
+    return path
 
 
 def release(*keys: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import math
 import weakref
 from dataclasses import replace
@@ -60,6 +61,15 @@ def test_a_view_has_the_cards_of_its_questions_and_their_answers(view: str, grou
     for key in keys:
         answer = ask(DEMO_STORE, key, [NONE, EXACT, REPORTED]).answer
         assert all(part.replace(" ", "").replace("\u00a0", "") in said for part in answer.split("\n"))
+
+
+def test_two_streams_of_a_file_are_compared_in_place_of_runs(tmp_path: Path) -> None:
+    file = tmp_path / "rank_0.jsonl"
+    row = {"token_ids": [*range(9)], "inference_logprobs": [-1.0] * 9, "trainer_logprobs": [-1.0] * 8 + [-3.0]}
+    file.write_text(json.dumps(row), encoding="utf-8")
+    app = opened("Log-probabilities", control=NONE, test=[EXACT, REPORTED], streams=str(file))
+    assert "rank_0.jsonl: 1 of 9 tokens differ" in words(app)
+    assert app.dataframe[-1].value["difference"].to_list() == [-2.0]
 
 
 def test_a_table_has_the_figures_that_a_terminal_gives() -> None:

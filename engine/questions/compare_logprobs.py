@@ -1,0 +1,193 @@
+"""Two log-probabilities of each token: which differ, and by which cause.
+
+Two streams of the same ids: two runs with kept probabilities (a server's with `--diagnostics`), one run and its
+checkpoint, or JSON lines of a training program. A token *differs* by more than 0.1 nat, or more where it is unlikely;
+noise ends at a root mean square of 0.015. Without a checkpoint a cause is *certain* or a *hint*, and one cause has all
+that is left. With it, parts are exact: what one step changes, in a fixed order. Penalties for repetition, and whether a
+small rest is of other weights, are not known.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engine.comparing.measures import run_names
+from engine.errors import DriftscopeError
+from engine.figures.words import capitalised, counted, percent
+from engine.inspection.constrained import constraint_of_run
+from engine.inspection.kept_tables import KeptTable, weights_of
+from engine.inspection.runs import facts_of, model_entry, run_tokenizer
+from engine.logits.mismatch import CAUSES, NOISE_OF_TOKEN, Analysis, analyse, scaled
+from engine.logits.token_streams import Streams, paired, read_file, read_run
+from engine.lp_records import LPS, NO_LP
+from engine.models.registry import load_registry
+from engine.questions.question import Chart, Column, NeedsWork, Of, Option, Options, Tables, answer_text, rows_table
+from engine.records import Descriptors
+from engine.store.entries import Entry
+from engine.store.store import Store
+from engine.user_files import open_file
+
+TITLE = "Why do two log-probabilities differ?"
+OF = Of("run", least=0, most=41)  # a page may have more chosen than the two that are compared
+OPTIONS = (
+    Option("streams", (), "Files", help="JSON lines in place of runs: one file, or control and test", is_many=True),
+    Option("checkpoint", "", "Checkpoint", lambda *_: named(entry.name for entry in load_registry().entries),
+           help="That gives exact parts: ALIAS:STEP"),
+    Option("files_lp", "", "LP of files", lambda *_: named(name for name in LPS if name != NO_LP),
+           help="That acted at their server, for a checkpoint"),
+)  # fmt: skip
+COLUMNS = {
+    "cause": Column("cause"),
+    "known": Column("known", help="Certain or a hint; empty: within noise"),
+    "nat": Column("mean part", "nat", "Of test - control, over all tokens that count; parts add up"),
+    "size_nat": Column("mean size", "nat", "Mean absolute part"),
+    "share": Column("share", "%", "Of the absolute parts"),
+    "detail": Column("found", wrap_px=420),
+    "sequence": Column("sequence"),
+    "position": Column("place", help="In the ids of the test, from 0"),
+    "piece": Column("token", help="Its id where no tokenizer is known"),
+    "control": Column("control", "nat"),
+    "test": Column("test", "nat"),
+    "difference": Column("test - control", "nat"),
+    **{cause: Column(cause, "nat") for cause in CAUSES},
+}
+CHARTS = (
+    Chart("bars", "nat", "cause", colour="cause", hover=("cause", "nat", "size_nat", "known")),
+    Chart("points", "control", "test", "tokens", colour="", has_diagonal=True,
+          hover=("sequence", "position", "piece", "control", "test")),
+)  # fmt: skip
+TABLES = ("main", "tokens")
+VERSION, MOST_SHOWN = 1, 500  # tokens that are shown, the farthest apart first
+
+
+def named(choices: Iterable[str]) -> dict[str, str]:
+    return {"": "none", **{name: name for name in choices}}
+
+
+def streams_of(store: Store, entries: Sequence[Entry], options: Options) -> tuple[Streams, str]:
+    """And the sources' names."""
+    files = options["streams"]
+    if not 1 <= len(files or entries) <= 2:
+        raise DriftscopeError("two streams are compared", "Choose one or two runs, or give files by --streams")
+    read = [read_file(Path(file)) for file in files] or [read_run(store, entry) for entry in entries]
+    names = [Path(file).name for file in files] or list(run_names(entries).values())
+    return paired(read[0], read[1] if len(read) > 1 else None), " and ".join(names)
+
+
+def checkpoint_of(entries: Sequence[Entry], options: Options) -> str:
+    """A run alone is compared with its own."""
+    own = model_entry(facts_of(entries[0])) if len(entries) == 1 and not options["streams"] else None
+    return options["checkpoint"] or ("" if own is None else own.name)
+
+
+def kept_of(entries: Sequence[Entry], options: Options) -> dict[str, KeptTable]:
+    """What was computed, by table: it holds for these files or runs, and these weights."""
+    digests = list[Any]()
+    for file in options["streams"]:
+        with open_file(Path(file)) as opened:
+            digests.append(hashlib.file_digest(opened, "sha256").hexdigest())
+    model = checkpoint_of(entries, options)
+    weights = weights_of(load_registry().find(model)) if model else []
+    key = [VERSION, digests or [list(entry.key) for entry in entries], weights, options["files_lp"]]
+    return {name: KeptTable(f"logprobs-{name}", key) for name in ("main", "tokens", "facts")}
+
+
+def depends(store: Store, entries: Sequence[Entry], options: Options) -> str:
+    return kept_of(entries, options)["main"].version
+
+
+def compute(store: Store, entries: Sequence[Entry], options: Options, device: str) -> Tables:
+    """With the checkpoint; kept."""
+    from engine.logits.mismatch_model import explain
+    from engine.lp.constraint import Constraint, LpParameters, build_constraint
+    from engine.models.loading import load_model
+
+    streams, names = streams_of(store, entries, options)
+    loaded = load_model(load_registry().find(checkpoint_of(entries, options)), device, "float32")
+    constraint: Constraint | None = None
+    style: Descriptors = "plain"
+    if options["streams"] and options["files_lp"]:
+        form = LpParameters(form=loaded.entry.numbers)
+        constraint = build_constraint(options["files_lp"], loaded.tokenizer, loaded.vocab_rows, form)
+    elif not options["streams"] and (run := facts_of(entries[0])).lp_record.name in LPS and run.constraint != NO_LP:
+        constraint, style = constraint_of_run(run, loaded.tokenizer), run.descriptors
+    made = as_tables(explain(streams, loaded, constraint, style), names, loaded.tokenizer.piece)
+    for name, kept in kept_of(entries, options).items():
+        kept.write(made[name])
+    return made
+
+
+def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
+    model, files = checkpoint_of(entries, options), options["streams"]
+    kept = {name: table.read() for name, table in kept_of(entries, options).items()} if model else {}
+    if made := {name: table for name, table in kept.items() if table is not None}:
+        return made
+    if not 1 <= len(files or entries) <= 2:
+        return as_tables(analyse(paired([], None)), "", str)
+    streams, names = streams_of(store, entries, options)
+    require_second(
+        streams, names, model, [f"--streams={','.join(files)}"] if files else [of.id for of in entries], options
+    )
+    tokenizer = run_tokenizer(facts_of(entries[0]))[0] if entries and not files else None
+    return as_tables(analyse(streams), names, str if tokenizer is None else tokenizer.piece)
+
+
+def require_second(streams: Streams, names: str, model: str, of: Sequence[str], options: Options) -> None:
+    is_one = len(streams.test) > 0 and bool(np.isnan(streams.test).all())
+    if is_one and not model:
+        raise DriftscopeError(f"{names} has one stream alone", "Give a second one, or --checkpoint ALIAS:STEP")
+    if len(streams.test) and (is_one or options["checkpoint"]):
+        lp = [f"--files-lp={options['files_lp']}"] if options["files_lp"] else []
+        raise NeedsWork(f"{model} has not read these tokens", ["logprobs", *of, f"--checkpoint={model}", *lp])
+
+
+def as_tables(analysis: Analysis, names: str, piece: Callable[[int], str]) -> Tables:
+    streams, parts = analysis.streams, analysis.parts
+    change, total = streams.test - streams.control, sum(np.abs(part).sum() for part in parts.values())
+    causes = []
+    for cause, part in parts.items():
+        finding = next((finding for finding in analysis.findings if finding.cause == cause), None)
+        if finding is None and not part.any():
+            continue
+        known, detail = "", "within noise"
+        if finding is not None:
+            known, detail = "certain" if finding.is_certain else "hint", finding.detail
+        sums = {"nat": part.mean(), "size_nat": np.abs(part).mean(), "share": np.abs(part).sum() / (total or 1)}
+        causes.append({"cause": cause, "known": known, **sums, "detail": detail})
+    differs = np.flatnonzero(scaled(streams.control, streams.test) > NOISE_OF_TOKEN)
+    tokens = []
+    for place in differs[np.argsort(-np.abs(change[differs]))][:MOST_SHOWN].tolist():
+        logged, position = streams.sequences[streams.sequence[place]][1], int(streams.at_test[place])
+        about = {"sequence": logged.name, "position": position, "piece": piece(int(logged.ids[position]))}
+        values = {"control": streams.control[place], "test": streams.test[place], "difference": change[place]}
+        tokens.append({**about, **values, **{row["cause"]: parts[row["cause"]][place] for row in causes}})
+    facts = {"names": names, "tokens": len(change), "differing": len(differs), "left_out": streams.left_out}
+    facts["nat"] = float(change.mean()) if len(change) else 0.0
+    return {
+        "main": rows_table(causes, ["cause", "known", "nat", "size_nat", "share", "detail"]),
+        "tokens": rows_table(tokens, ["sequence", "position", "piece", "control", "test", "difference"]),
+        "facts": rows_table([facts]),
+    }
+
+
+def answer(tables: Tables, options: Options) -> str:
+    (facts,) = tables["facts"].to_pylist()
+    if not facts["names"]:
+        return "Choose one or two runs with kept probabilities, or give files."
+    if not facts["tokens"]:
+        return f"{facts['names']}: no sequence has the same tokens, with a value, in both."
+    of = f"{facts['differing']:,} of {counted(facts['tokens'], 'token')} differ"
+    lines = [f"{facts['names']}: {of}, test - control is {facts['nat']:+.4f} nat in the mean."]
+    for row in sorted(tables["main"].to_pylist(), key=lambda row: -row["size_nat"]):
+        if row["known"]:
+            part = f"{row['nat']:+.4f} nat per token, {percent(row['share'])} of all parts"
+            lines.append(f"{capitalised(row['cause'])} ({row['known']}): {part}; {row['detail']}.")
+    if len(lines) == 1:
+        lines.append("No cause: what differs is within the noise of number formats.")
+    return answer_text(lines, [f"{counted(facts['left_out'], 'sequence')} without a partner of the same text."
+                               if facts["left_out"] else ""])  # fmt: skip
