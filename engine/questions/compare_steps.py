@@ -34,14 +34,16 @@ SELECT DISTINCT given.name AS name FROM (SELECT unnest(rewards) AS given FROM ro
 
 
 def trainings_of(store: Store, entries: Sequence[Entry]) -> dict[str, list[Entry]]:
-    """By training, all its steps that have texts, in their order; an error where no run is such a step."""
-    by_training = {str(entry.row["training"]): entry for entry in entries if ROLLOUTS.name in entry.parts}
+    """By training, all its steps, in their order; an error where no run is such a step."""
+    by_training = {str(entry.row["training"]): entry for entry in entries if is_step(entry)}
     if not by_training:
         raise RunError("none of these runs is a step of a training", "Import completions that TRL logs, and choose one")
-    return {
-        name: [run for run in steps_of(store, entry) if ROLLOUTS.name in run.parts]
-        for name, entry in by_training.items()
-    }
+    return {name: [run for run in steps_of(store, entry) if is_step(run)] for name, entry in by_training.items()}
+
+
+def is_step(run: Entry) -> bool:
+    """With its completions. A list of failures is none: it has no others to compare with."""
+    return ROLLOUTS.name in run.parts and run.row.get("reported_failures") is None
 
 
 def judged_steps(store: Store, entries: Sequence[Entry]) -> tuple[dict[str, list[Entry]], list[Row]]:
@@ -61,7 +63,7 @@ def depends(store: Store, entries: Sequence[Entry], options: Options) -> tuple[A
 
 
 def reward_names(store: Store, entries: Sequence[Entry]) -> list[str]:
-    steps = [run.id for run in entries if ROLLOUTS.name in run.parts]
+    steps = [run.id for run in entries if is_step(run)]
     return store.table(NAMES, of=steps)["name"].to_pylist() if steps else []
 
 

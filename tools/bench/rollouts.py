@@ -14,6 +14,7 @@ import random
 import tempfile
 import time
 from collections.abc import Sequence
+from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
 
@@ -48,6 +49,10 @@ def cpu_s() -> float:
     return time.process_time() + children_s()
 
 
+def stamp(seen: list[tuple[int, float]], done: int, _: int) -> None:
+    seen.append((done, time.perf_counter()))
+
+
 def judged_per_s(folder: Path, texts: Sequence[tuple[str, str]]) -> tuple[float, float, float]:
     """By the clock, from the first answer on; by CPU second; and that of one CPU second times the cores."""
     rates = []
@@ -58,7 +63,7 @@ def judged_per_s(folder: Path, texts: Sequence[tuple[str, str]]) -> tuple[float,
         (entry,) = import_completions(store, path, warn=note)
         seen: list[tuple[int, float]] = []
         before_s = cpu_s()
-        judge_rollouts([entry], progress=lambda done, _, seen=seen: seen.append((done, time.perf_counter())))
+        judge_rollouts([entry], progress=partial(stamp, seen))
         rates.append((len(part), cpu_s() - before_s))
     begun = next(at for at in seen if at[0])
     wall = (seen[-2][0] - begun[0]) / (seen[-2][1] - begun[1])

@@ -39,6 +39,7 @@ def write_step(
     prompts: int = 30,
     is_judged: bool = True,
     training: str = "made",
+    **columns: Any,
 ) -> str:
     """A step with 8 answers for each prompt: every fourth with the wrong hand, every eighth misread, of the others a
     share usable."""
@@ -62,7 +63,14 @@ def write_step(
         misread = 5.0 if answer["is_misread"] else None
         about = {"run_id": run_id, "sample_id": number, "misread_ang": misread, "nearest_ang": near}
         rollouts.append({**about, "rewards": given, "advantage": 0.0})
-    row = {"origin": "imported", "samples": len(samples), "training": training, "training_step": step, "lp": "none"}
+    row = {
+        "origin": "imported",
+        "samples": len(samples),
+        "training": training,
+        "training_step": step,
+        "lp": "none",
+        **about,
+    }
     row |= {"counted_by": RULES, "judged": len(samples)} if is_judged else {}
     tables = {SAMPLES.name: SAMPLES.rows(samples), ROLLOUTS.name: ROLLOUTS.rows(rollouts)}
     return write_whole(store.home, RUN, run_id, row, tables).id
@@ -179,7 +187,10 @@ def test_what_is_not_judged_or_no_training_says_so(store: Store) -> None:
         answered = ask(store, key, [waiting])
         commands = answered.tables["commands"]["command"].to_pylist()
         assert commands == [f"python -m engine judge {waiting} --steps"] and "left out" in answered.answer
+    failures = write_step(store, 9, {}, reported_failures=240)
     assert ask(store, "compare_steps", [judged]).tables["main"]["step"].to_pylist() == [2]
+    with pytest.raises(RunError, match="none of these runs is a step of a training"):
+        ask(store, "compare_steps", [failures])
     write_run(store, "usual", [sample_row(0)])
     with pytest.raises(RunError, match="none of these runs is a step of a training"):
         ask(store, "compare_steps", ["usual"])
