@@ -69,7 +69,7 @@ def write_step(
         "training": training,
         "training_step": step,
         "lp": "none",
-        **about,
+        **columns,
     }
     row |= {"counted_by": RULES, "judged": len(samples)} if is_judged else {}
     tables = {SAMPLES.name: SAMPLES.rows(samples), ROLLOUTS.name: ROLLOUTS.rows(rollouts)}
