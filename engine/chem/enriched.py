@@ -252,6 +252,8 @@ def _damage(text: str, position: int, block: int) -> EnrichedError:
     opening = match.end()
     content, closed, _ = text[opening + 1 :].partition(">")
     reason, excerpt = why_not_a_triple(content) or "", f"<{content}>"
+    if closed and not content:
+        reason = "the block is empty, as where a code is missing or damaged"
     if not text.startswith("<", opening):
         reason, excerpt = f"atom {shown(match.group())} has no block", text[position:]
     elif not closed or "[" in content.rpartition("<")[0]:  # a "<" that no atom precedes is in the block

@@ -157,8 +157,10 @@ def blocks_of(
     for index, (block, reading, atom, conformer) in enumerate(zip(blocks, readings, atoms, conformers, strict=True)):
         x, y, z = [form.value_ang(number) for number in reading.numbers] + [None] * (3 - len(reading.numbers))
         template_free = free[atom] if free and atom >= 0 else 0
-        # Known are three complete numbers that the model itself ended: cleanly, or by going on with junk.
-        is_ended = len(reading.numbers) == 3 and not {"cut", "unverified"} & set(reading.kinds)
+        # Known are three complete numbers that the model itself ended: cleanly, or by going on with junk; or a code.
+        is_ended = len(reading.numbers) == (1 if block.is_code else 3) and not {"cut", "unverified"} & set(
+            reading.kinds
+        )
         needed = needs[index] if needs and is_ended and atom >= 0 else None
         drift = None if needed is None else template_free - needed
         text = block.content

@@ -218,8 +218,8 @@ def train_writer(texts: Sequence[Text], codes: Sequence[Sequence[int]], minutes:
                 block[index, : len(ids)], weight[index, prompt : len(ids)] = ids, 1.0
                 number[index, : len(ids)] = (live[ids] >= first_code) & (live[ids] < first_code + (1 << BITS))
             weight[~number] *= 2.0 if share < 0.6 else 1.0
-            told = (torch.from_numpy(part[:, 1:].copy()) for part in (weight, number))
-            batch = TrainBatch(torch.from_numpy(block), *told, tokens=0)
+            weights, numbers = (torch.from_numpy(part[:, 1:].copy()) for part in (weight, number))
+            batch = TrainBatch(torch.from_numpy(block), weights, numbers, tokens=0)
             losses = network.losses(network.body, batch, torch.float32)
             losses.total.backward()
             nn.utils.clip_grad_norm_(network.parameters(), 1.0)

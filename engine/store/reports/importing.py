@@ -60,7 +60,8 @@ from engine.text.blocks import PROMPT, READ_FORMAT, RULES, SPECIAL_TOKEN, find_b
 from engine.text.check import MISMATCH, answer_start, asks_for_another, check_sample, find_answer, shown_descriptors
 from engine.text.generated import Unit, atoms_of_units, blocks_of, match_blocks, template_units
 from engine.text.template import build_template, check_placeholder
-from engine.text.tokenizers import BUILT_IN, TextTokenizer, load_tokenizer
+from engine.text.tokenizer_build import RECIPES
+from engine.text.tokenizers import TextTokenizer, load_tokenizer
 from engine.user_files import open_file, parsed_json
 
 MOST_BYTES = 512 * 1024**2
@@ -679,8 +680,8 @@ def _text(value: Any) -> str | None:
 def _tokenizer(chosen: str | None, named: str) -> tuple[str | None, TextTokenizer | None]:
     """The name for the row and, where it is known, the tokenizer."""
     if chosen is not None:
-        return chosen if chosen in BUILT_IN else Path(chosen).name, load_tokenizer(chosen)
-    recognised = tokenizer_of(named)
+        return chosen if chosen in RECIPES else Path(chosen).name, load_tokenizer(chosen)
+    recognised = named if named in RECIPES else tokenizer_of(named)
     return recognised or named or None, load_tokenizer(recognised) if recognised else None
 
 

@@ -117,7 +117,7 @@ def test_exact_forces_all_but_the_codes(tokenizer: TextTokenizer, smiles: str) -
     assert sample.check.clean and sample.check.exact_match and sample.canonical
     assert [block.atom for block in sample.blocks if block.element] == list(range(molecule.atoms))
     assert {block.atom for block in sample.blocks if not block.element} <= {-1}
-    assert {(block.template_free, block.drift, block.x) for block in sample.blocks} == {(1, None, None)}
+    assert {(block.template_free, block.drift, block.x) for block in sample.blocks} == {(1, 0, None)}
     assert flags.count(False) == len(sample.blocks)
 
 

@@ -42,7 +42,8 @@ def test_a_run_of_codes_is_read_with_its_codes_and_not_judged_without_a_decoder(
     blocks = store.rows("SELECT block, atom, x, needed, drift, kinds FROM blocks WHERE sample_id = 1 ORDER BY block")
     assert [row["atom"] for row in blocks] == [0, 1, -1, 2]
     assert [row["kinds"] for row in blocks] == [["exact"], ["exact"], ["missing_code"], ["exact"]]
-    assert {(row["x"], row["needed"], row["drift"]) for row in blocks} == {(None, None, None)}
+    assert [(row["x"], row["needed"], row["drift"]) for row in blocks[1:3]] == [(None, 1, 0), (None, None, None)]
+    assert entry.row["tokenizer"] == "qwen3-codes"
     for row in judge_run(store, entry.id).rows:
         assert row["geometry_right"] is None and row["usable"] is False
         assert [failed["check"] for failed in row["failed"]] == ["codes"]
