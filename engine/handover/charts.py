@@ -108,7 +108,7 @@ class Style:
             return {"look": "neutral"}
         place = place_of(kind, self.kinds, self.names)
         turn, hue = divmod(place + (chart.colour not in ("run", "name")), COLOURS)  # of runs the control is grey
-        colour, shape = f"s{hue}", place + turn
+        colour, shape = f"s{hue}", turn if chart.kind == "lines" else place + turn
         if chart.colour == "sign":
             colour, shape = SIGNS[row["sign"]], int(row["sign"] in ("cut", "junk-prone"))
         faint = " faint" if chart.faint and row.get(chart.faint) else ""
