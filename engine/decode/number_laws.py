@@ -81,7 +81,8 @@ class _Beginning:
         """With one more token, of this class."""
         cell = self.cell + int(automaton.move[self.node, kind] == NEXT)
         node = int(automaton.goto[self.node, kind])
-        return _Beginning(self.law, cell, node, int(digits), written, mass, (*self.path, id_))
+        path = (*self.path, int(id_))
+        return _Beginning(self.law, cell, node, int(digits), float(written), float(mass), path)
 
 
 def number_laws(
@@ -186,13 +187,10 @@ class _Numbers:
             rest += np.bincount(law[wide[~is_worth]], p[wide[~is_worth]], count)
             digits = self.leaves.digits_behind(node, kind, digits, column)
             written = np.where(low >= 0, low, high)
+            ids = self.columns[column]
             beginnings = [
-                beginnings[index[at]].behind(self.automaton, *of_token)
-                for at, *of_token in zip(
-                    *(part[wide[is_worth]].tolist() for part in (np.arange(len(p)), kind, digits, written, p)),
-                    self.columns[column[wide[is_worth]]].tolist(),
-                    strict=True,
-                )
+                beginnings[index[at]].behind(self.automaton, kind[at], digits[at], written[at], p[at], ids[at])
+                for at in wide[is_worth].tolist()
             ]
             is_root = False
         return self._of_cells(np.concatenate(found, axis=1), rest)
