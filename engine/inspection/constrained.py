@@ -175,11 +175,11 @@ class Followed:
     why_not: str = ""
 
 
-def constraint_of_run(run: RunFacts, tokenizer: TextTokenizer) -> Constraint:
-    """A stored run's LP, as far as its columns tell."""
+def constraint_of_run(run: RunFacts, tokenizer: TextTokenizer, vocab_rows: int = 0) -> Constraint:
+    """A stored run's LP, as far as its columns tell; ``vocab_rows`` are those of a model that is to be asked."""
     name = run.constraint if run.lp_record is UNKNOWN_LP else run.lp_record.name
     parameters = LpParameters(run.placeholder, number_format(run), conformers=run.conformers_per_answer or 1)
-    return build_constraint(name, tokenizer, tokenizer.vocab_size, parameters)
+    return build_constraint(name, tokenizer, vocab_rows or tokenizer.vocab_size, parameters)
 
 
 def follow_stored(run: RunFacts, entry: Entry, most: int) -> Followed:

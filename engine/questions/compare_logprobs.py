@@ -115,7 +115,7 @@ def compute(store: Store, entries: Sequence[Entry], options: Options, device: st
         form = LpParameters(form=loaded.entry.numbers)
         constraint = build_constraint(options["files_lp"], loaded.tokenizer, loaded.vocab_rows, form)
     elif not options["streams"] and (run := facts_of(entries[0])).lp_record.name in LPS and run.constraint != NO_LP:
-        constraint, style = constraint_of_run(run, loaded.tokenizer), run.descriptors
+        constraint, style = constraint_of_run(run, loaded.tokenizer, loaded.vocab_rows), run.descriptors
     made = as_tables(explain(streams, loaded, constraint, style), names, loaded.tokenizer.piece)
     for name, kept in kept_of(entries, options).items():
         kept.write(made[name])

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from engine.errors import FileError
+from engine.logits import mismatch_model
 from engine.logits.mismatch import (
     CAUSES,
     FILTERS,
@@ -255,3 +256,12 @@ def test_runs_of_other_texts_and_no_streams_at_all_are_named() -> None:
     assert "Choose one or two runs" in ask(DEMO_STORE, "compare_logprobs", []).answer
     with pytest.raises(NeedsWork, match="demo-qwen:final has not read"):
         ask(DEMO_STORE, "compare_logprobs", [demo_run("qwen", "exact")])
+
+
+def test_a_run_under_an_lp_is_compared_with_its_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRIFTSCOPE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(mismatch_model, "MOST_SCORED", 300)
+    run_id = demo_run("qwen", "exact")
+    assert run("logprobs", run_id, "--json").code == 0
+    answered = ask(DEMO_STORE, "compare_logprobs", [run_id])
+    assert "No cause" in answered.answer and {row["known"] for row in answered.tables["main"].to_pylist()} <= {""}
