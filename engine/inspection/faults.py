@@ -116,7 +116,7 @@ def verdict(sample: Row, blocks: Sequence[Row]) -> str:
         read = by_reader.get(sample["decodes"], ", but the group's reader cannot read it")
         return f"Not clean: {why_not}. It passed the reports' check{read}."
     if sample["passed"] is None:
-        return "A conformer without a text: whether it passes and is clean is not known."
+        return unchecked_words(sample)
     reasons = "; ".join(sample["issues"] or ()) or "no reason was kept"
     decodes = " The group's reader can read it." if sample["decodes"] else ""
     return f"Failed: {reasons}.{decodes}" + (f" Besides, {of_blocks}." if of_blocks else "")
@@ -146,6 +146,12 @@ def _bad_words(blocks: Sequence[Row]) -> str:
             of = "" if words else f" of {len(blocks)} blocks"
             words.append(f"{count}{of} {agreeing(count, singular, plural)}")
     return ", ".join(words)
+
+
+def unchecked_words(sample: Row) -> str:
+    """Of a conformer of another program, or of a rollout that was only opened."""
+    unknown = "Its text is not read yet" if sample["text"] else "A conformer without a text"
+    return f"{unknown}: whether it passes and is clean is not known."
 
 
 def sample_words(sample: Row, blocks: Sequence[Row]) -> str:

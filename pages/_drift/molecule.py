@@ -90,7 +90,7 @@ def show(store: Store, inspection: Inspected, lead: str) -> None:
 
 def rule_words(sample: Mapping[str, Any]) -> str:
     if sample["passed"] is None:
-        return "no text"
+        return "not read" if sample["text"] else "no text"
     if not sample["passed"]:
         return "failed"
     return "passed, clean" if sample["clean"] else "passed"

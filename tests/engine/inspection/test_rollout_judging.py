@@ -13,6 +13,7 @@ import pytest
 
 from engine.chem.verdict import CRASH, TIME
 from engine.inspection import rollout_judging
+from engine.inspection.faults import sample_words
 from engine.inspection.judging import judge_run
 from engine.inspection.rollout_judging import is_unjudged, judge_rollouts, steps_of
 from engine.store.entries import Entry
@@ -65,6 +66,7 @@ def test_the_rows_are_those_of_a_report_that_is_judged(store: Store, tmp_path: P
     by_report = judge_run(store, import_report(store, report).id, workers=1).entry
     entry = opened(store, tmp_path, PAIRS)
     assert is_unjudged(entry) and not is_unjudged(by_report)
+    assert sample_words(rows_of(store, entry, "samples", "sample_id")[0], []).startswith("Its text is not read yet: ")
     seen: list[tuple[int, int]] = []
     judged = judge_run(store, entry.id, workers=1, progress=lambda done, samples: seen.append((done, samples)))
     assert seen[-1] == (len(PAIRS), len(PAIRS)) and not is_unjudged(judged.entry)
