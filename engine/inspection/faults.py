@@ -109,7 +109,7 @@ def verdict(sample: Row, blocks: Sequence[Row]) -> str:
         before = f" As it was written, before the clean-up, {of_blocks}." if of_blocks else ""
         lead = "Clean and readable" if sample["decodes"] else "Clean"
         of_each = f" of each of its {count} conformers" if count > 1 else ""
-        return f"{lead}: every atom{of_each} has its block, and every block its three numbers.{before}"
+        return f"{lead}: {_whole_words(blocks, of_each)}.{before}"
     why_not = of_blocks or "not every atom has a block of its own"
     if sample["passed"]:
         by_reader = {True: ", and the group's reader can read it", None: ""}
@@ -120,6 +120,13 @@ def verdict(sample: Row, blocks: Sequence[Row]) -> str:
     reasons = "; ".join(sample["issues"] or ()) or "no reason was kept"
     decodes = " The group's reader can read it." if sample["decodes"] else ""
     return f"Failed: {reasons}.{decodes}" + (f" Besides, {of_blocks}." if of_blocks else "")
+
+
+def _whole_words(blocks: Sequence[Row], of_each: str) -> str:
+    """Of a clean text: of codes, which are no numbers, no block has one."""
+    if blocks and all(block["x"] is None for block in blocks):
+        return f"every token of the SMILES{of_each} has its code"
+    return f"every atom{of_each} has its block, and every block its three numbers"
 
 
 def _faulty_conformers(blocks: Sequence[Row]) -> str:

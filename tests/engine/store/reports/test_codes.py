@@ -15,6 +15,7 @@ from engine.chem.smiles import parse_smiles
 from engine.errors import FileError, RunError
 from engine.inspection.atoms import LINK, rows_of_sample
 from engine.inspection.conformers import conformers_of
+from engine.inspection.faults import verdict
 from engine.inspection.judging import judge_run
 from engine.inspection.lost_runs import why_not_searched
 from engine.inspection.resolution import decimals_of
@@ -48,6 +49,8 @@ def test_a_run_of_codes_is_read_with_its_codes_and_not_judged_without_a_decoder(
         assert row["geometry_right"] is None and row["usable"] is False
         assert [failed["check"] for failed in row["failed"]] == ["codes"]
     assert conformers_of(store, entry.id)[0] == []
+    sound = inspect_sample(store, entry.id, 0)
+    assert verdict(sound.sample, sound.blocks) == "Clean and readable: every token of the SMILES has its code."
     inspected = inspect_sample(store, entry.id, 1)
     assert inspected.conformer is None and "codes without a decoder" in inspected.why_no_conformer
     shown = rows_of_sample(inspected, {}, {})
