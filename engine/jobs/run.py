@@ -51,7 +51,7 @@ from engine.lp_records import full_name, stored_lp
 from engine.models.devices import threads_of
 from engine.models.loading import LoadedModel
 from engine.processes import usable_cores
-from engine.records import Molecule, MoleculeVerdict
+from engine.records import Alphabet, Molecule, MoleculeVerdict
 from engine.store import sample_rows
 from engine.store.entries import Entry
 from engine.store.files import ASIDE, Files
@@ -95,6 +95,8 @@ def begin(
     each = list(dict.fromkeys(smiles))  # one may be asked for many times
     fitted, longest = list(map(parse_written, each[:FITTED_MOLECULES])), parse_written(max(each, key=len))
     plan = replace(plan, plan=settled(loaded, fitted, plan.plan))
+    if plan.plan.form is None and isinstance(loaded.entry.numbers, Alphabet):  # no text says which they are
+        plan = replace(plan, plan=replace(plan.plan, form=loaded.entry.numbers))
     # What cannot be written is found before anything is stored: the longest may not fit.
     context_of(loaded, plan.plan).prompt(longest, plan.plan.limit_of(longest.heavy_atoms))
     constraint_of(loaded, plan.plan).compile(described(longest, plan.plan.descriptors_of(loaded.entry.descriptors)))

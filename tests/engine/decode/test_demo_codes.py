@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,10 +11,13 @@ from engine.chem.smiles import parse_smiles
 from engine.decode.generation import Generation, conformers_of
 from engine.decode.plan import Plan, preset
 from engine.errors import ConstraintError
+from engine.jobs.plan import ModelChoice, RunPlan
+from engine.jobs.run import begin
 from engine.models.loading import load_model
 from engine.models.registry import load_registry
 from engine.paths import DATA
 from engine.records import CodeFormat
+from engine.store.files import Files
 
 MOLECULES = ["CC=O", "CC(C)O", "OCCO", "c1ccccc1"]
 
@@ -57,3 +61,10 @@ def test_exact_writes_the_same_by_both_backends_and_forces_most(loaded: Any) -> 
 def test_lps_of_numbers_are_refused(loaded: Any) -> None:
     with pytest.raises(ConstraintError, match="needs places while it writes"):
         generated(loaded, "shaped")
+
+
+def test_a_run_that_takes_the_models_codes_says_which_they_are(loaded: Any, tmp_path: Path) -> None:
+    """As Live begins one: without a form of its own."""
+    plan = RunPlan(ModelChoice("demo-codes:final"), Plan(lp="exact"), group=1)
+    staging = begin(Files(tmp_path), loaded, [parse_smiles("CC=O")], plan)
+    assert RunPlan.read(staging.sheet["plan"]).plan.form == loaded.entry.numbers
