@@ -50,7 +50,9 @@ def opened(view: str, question: str = "", **query: str | list[str]) -> AppTest:
     return apps.opened("compare", session=unfolded, view=view, **query, **({"question": question} if question else {}))
 
 
-VIEWS = [(view, group, keys) for (view, group), keys in PAGES["compare"].items() if view != "Advice"]
+VIEWS = [
+    (view, group, keys) for (view, group), keys in PAGES["compare"].items() if view != "Advice" and group != "Training"
+]
 
 
 @pytest.mark.parametrize(("view", "group", "keys"), VIEWS, ids=[f"{v} {g}".strip() for v, g, _ in VIEWS])
@@ -61,6 +63,11 @@ def test_a_view_has_the_cards_of_its_questions_and_their_answers(view: str, grou
     for key in keys:
         answer = ask(DEMO_STORE, key, [NONE, EXACT, REPORTED]).answer
         assert all(part.replace(" ", "").replace("\u00a0", "") in said for part in answer.split("\n"))
+
+
+def test_runs_of_no_training_have_no_charts_over_steps() -> None:
+    said = words(opened("Charts", "Training", control=NONE, test=[EXACT, REPORTED]))
+    assert said.lower().count("none of these runs is a step of a training") == 2
 
 
 def test_two_streams_of_a_file_are_compared_in_place_of_runs(tmp_path: Path) -> None:

@@ -157,7 +157,10 @@ def test_all_that_reads_a_binned_run_reads_it_with_its_bins(form: BinFormat, tmp
     exported = [mol.GetConformer().GetPositions() for mol in read_molecules(tmp_path / "out.sdf")]
     for mine, mol in zip(exported, stated.values(), strict=True):
         assert np.allclose(mine, mol.GetConformer().GetPositions(), atol=1e-4)
-    assert "does not say what a bin is" in run("export", id_, str(tmp_path / "report.json")).error
+    assert (
+        "has texts of bins, and the report format does not say what these mean"
+        in run("export", id_, str(tmp_path / "report.json")).error
+    )
     assert not list(tmp_path.glob("*.json"))
 
 
