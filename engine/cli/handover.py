@@ -33,7 +33,8 @@ def bundle(
 
     cli.one_of("--out or --gallery", out, gallery, hint="`bundle RUN --out report.html`")
     if out is None:
-        cli.only_with("--out", out, ID=ids, compare=compare)
+        if ids or compare or first is not None:
+            raise DriftscopeError("a gallery is of what ships: it has no ID, --compare or --first", "Leave them out")
         return io.show(write_gallery(Path(gallery or "").expanduser()))
     if not ids or compare != (len(ids) > 1):
         fix = "Give the control first, then the tests" if compare else "Give one ID, or more with --compare"

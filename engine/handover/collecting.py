@@ -22,7 +22,7 @@ from engine.handover.tables import table_view, tables_of
 from engine.handover.writing import MOST_BYTES, Block, Bundle, Section, fitting, typed
 from engine.questions import ask, drift_molecules, entries_of, options_of, question_of
 from engine.questions.question import NeedsTexts
-from engine.store.entries import Entry, entry_names, label_words
+from engine.store.entries import Entry, branch_place, entry_names, label_words
 from engine.store.provenance import git_commit, versions
 from engine.store.schema import RUN, TRACE
 from engine.store.store import Store, damaged_parts
@@ -38,8 +38,8 @@ ASKED_OF: Mapping[str, Sequence[str]] = {
 }  # fmt: skip
 MOST_MOLECULES = 24
 FACTS = (
-    "origin model_alias model_step lp placeholder tokenizer backend sampling seed samples batch_size device threads "
-    "dtype created_at source label git_commit versions notes"
+    "origin model_alias model_step lp placeholder branch_of branch_at tokenizer backend sampling seed samples "
+    "batch_size device threads dtype created_at source label git_commit versions notes"
 ).split()
 """Of a run or a trace, what made it."""
 
@@ -54,6 +54,10 @@ def bundle_of(store: Store, ids: Sequence[str], *, molecules: int = MOST_MOLECUL
     kind = kind_of(store, ids)
     subjects = entries_of(store, "run" if kind == "runs" else kind, ids)
     entries = [subject.entry for subject in subjects] if kind == "sample" else subjects
+    if len(entries) < len(ids):
+        raise DriftscopeError("a comparison has each run or trace once, and one is given twice", "Give each once")
+    if first is not None and kind in ("sample", "trace"):
+        raise DriftscopeError(f"--first is of runs, not of a {kind}", "Leave it out")
     check_whole(store, entries)
     title, samples = title_of(kind, entries), list[tuple[str, int]]()
     if kind == "sample":
@@ -61,8 +65,14 @@ def bundle_of(store: Store, ids: Sequence[str], *, molecules: int = MOST_MOLECUL
         title = f"{title}, sample {subjects[0].sample_id}"
     elif kind != "trace":
         samples = worst_molecules(store, entries, first)
+    return bundle_with(store, title, asked_of(kind, entries), samples, entries, command, molecules=molecules)
+
+
+def asked_of(kind: str, entries: Sequence[Entry]) -> list[Asked]:
+    """Branches among them are asked one question more."""
+    branches = [entry.id for entry in entries if branch_place(entry) is not None]
     asked: list[Asked] = [(key, [entry.id for entry in entries], {}) for key in ASKED_OF[kind]]
-    return bundle_with(store, title, asked, samples, entries, command, molecules=molecules)
+    return [*asked, ("drift_branches", branches, {})] if branches else asked
 
 
 def kind_of(store: Store, ids: Sequence[str]) -> Any:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from engine.errors import FileError, shown
 from engine.evidence.claims import load_claims
 from engine.handover.collecting import Asked, bundle_with, worst_molecules
 from engine.handover.writing import Bundle, typed, write_bundle
@@ -60,7 +61,10 @@ def shipped_run(store: Store, model: str, lp: str) -> Entry:
 def write_gallery(folder: Path) -> list[dict[str, object]]:
     """A row each, of the file that was written."""
     store, rows = Store(Files(DEMO)), list[dict[str, object]]()
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(f"{shown(folder, 200)} is no folder ({error.strerror})", "Give another place") from error
     for example in examples():
         path = folder / f"{example.file}.html"
         size = write_bundle(example_bundle(store, example), path)

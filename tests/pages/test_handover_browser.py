@@ -26,6 +26,7 @@ from tests.pages.drift_stores import HOSTILE, HOSTILE_JUNK, add_hostile
 pytestmark = pytest.mark.browser
 CUT = demo_run("llama", "group-v2.1")
 SHARE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+CUT_OFF = "part => part.scrollHeight - part.clientHeight"
 
 
 @contextmanager
@@ -174,11 +175,13 @@ def test_dark_narrow_and_printed(browser: Browser, report: Path) -> None:
             page.set_viewport_size({"width": 390, "height": 800})
             expect(page.locator(".molecule canvas").first).to_be_visible()
             assert page.evaluate(SHARE) == 0  # wide tables and charts scroll by themselves
+            assert page.locator("section:last-child .scroll").evaluate(CUT_OFF) == 0  # how it was made
             grounds.append(page.evaluate("getComputedStyle(document.body).backgroundColor"))
             page.evaluate("dispatchEvent(new Event('beforeprint'))")
             page.emulate_media(media="print", color_scheme=scheme)
             expect(page.locator(".molecule .text").last).to_be_visible()
             expect(page.locator(".space").first).to_be_hidden()
+            assert {part.evaluate(CUT_OFF) for part in page.locator(".scroll").all()} == {0}
             assert page.evaluate("getComputedStyle(document.body).backgroundColor") == grounds[0]  # paper
             expect_harmless(seen)
     assert grounds[0] != grounds[1]

@@ -187,6 +187,17 @@ def test_of_several_conformers_it_has_the_tokens_of_the_one_in_view(store: Store
     assert "".join(piece for piece, *_ in tokens) == second and molecule["name"].endswith("0, conformer 2 of 2")
 
 
+def test_a_report_of_a_branch_says_that_it_is_one(store: Store) -> None:
+    write_run(store, "branches", [sample_row(0), sample_row(1)], lp="none", branch_of="removed/3", branch_at=40)
+    for name in ("branches", "branches/0"):
+        sections = sections_of(page_of(bundle_of(store, [name])))
+        facts = dict(sections["How it was made"]["table"][0]["values"])
+        assert (facts["branch_of"], facts["branch_at"]) == ("removed/3", "40")
+        asked = sections["How much does this token decide?"]
+        assert asked["text"][0] == ask(store, "drift_branches", ["branches"]).answer
+        assert len(asked["table"][0]["values"]) == 2
+
+
 def test_a_label_may_look_like_a_sample(store: Store) -> None:
     write_run(store, "named", [sample_row(0), sample_row(1)], lp="none", label="lab/1")
     for name, count in (("lab/1", 2), ("named/1", 1)):
@@ -220,10 +231,15 @@ def test_bundle_in_a_terminal(tmp_path: Path) -> None:
         (["no-such-run"], "no-such-run"),
         ([f"{CUT}/99"], "no sample 99"),
         ([CUT, "--first", "64"], "no run here has a sample 64"),
+        ([f"{CUT}/3", "--first", "3"], "--first is of runs, not of a sample"),
+        (["--compare", CUT, CUT], "is given twice"),
+        (["--compare", CUT, NONE, CUT], "is given twice"),
     ):
         refused = run("bundle", *words, "--out", str(tmp_path / "not.html"))
         assert refused.code == 2 and problem in refused.err, refused.err
     assert run("bundle", CUT, "--out", str(tmp_path / "report.txt")).code == 2
+    assert "a gallery is of what ships" in run("bundle", CUT, "--gallery", str(tmp_path / "gallery")).error
+    assert "report.html' is no folder" in run("bundle", "--gallery", str(out)).error
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
 
