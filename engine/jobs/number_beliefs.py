@@ -8,7 +8,7 @@ a written number stands for, and of bins not what their frame puts at 0.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -73,9 +73,7 @@ def request_of(inspection: Inspected, model: str = "", decimals: int = DECIMALS)
     models = [entry for entry in models_for(inspection.run) if model in ("", entry.name)]
     if not models:
         raise ModelError(f"no registered model has the tokenizer {inspection.run.tokenizer}", "Add one: `models add`")
-    question = question_of(inspection, models[0])
-    plan = replace(question.plan, lp="exact", placeholder="", backend="auto")
-    return BeliefRequest(replace(question, plan=plan), models[0], decimals)
+    return BeliefRequest(question_of(inspection, models[0], "exact"), models[0], decimals)
 
 
 def belief_work(request: BeliefRequest) -> Work[pa.Table]:

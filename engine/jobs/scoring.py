@@ -91,8 +91,8 @@ def models_for(run: RunFacts) -> list[ModelEntry]:
     return sorted(matches, key=lambda entry: entry.name != run.model)
 
 
-def question_of(inspection: Inspected, entry: ModelEntry) -> Question:
-    """The sample as it is stored, for a model of the registry."""
+def question_of(inspection: Inspected, entry: ModelEntry, lp: str = "") -> Question:
+    """The sample as it is stored, for a model of the registry. ``lp``: in place of the run's own."""
     run = inspection.run
     sample = inspection.sample
     tokenizer = inspection.tokenizer
@@ -101,8 +101,8 @@ def question_of(inspection: Inspected, entry: ModelEntry) -> Question:
         tokenizer=tokenizer.name if tokenizer is not None else run.tokenizer,
         smiles=inspection.molecule.smiles,
         plan=Plan(
-            run.lp_record.name,
-            run.placeholder,
+            lp or run.lp_record.name,
+            "" if lp else run.placeholder,
             number_format(run),
             descriptors=run.descriptors,
             bos=not run.is_former,

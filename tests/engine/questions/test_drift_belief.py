@@ -29,6 +29,7 @@ from engine.questions.drift_coverage import coverage_rows, widths
 from engine.questions.question import NeedsWork
 from engine.records import FIXED4, BinFormat, NumberFormat
 from engine.store.store import Store
+from pages._drift.scoring import belief_tables_of
 from tests.cli import run, run_json
 from tests.engine.inspection.made import DEMO_STORE, demo_run
 from tests.engine.questions.declared import assert_as_declared
@@ -98,6 +99,20 @@ def test_a_sample_is_asked_once_and_its_rows_are_figures_of_the_cells(cache: Pat
         assert row["struck"] is None or row["struck"] == pytest.approx(struck)
     assert any(row["struck"] for row in rows) and all(row["struck"] is None for row in rows[:3])
     assert run("ask", "drift_belief", SAMPLE).out.startswith("demo-qwen:final is least certain of ")
+
+
+ANSWERED = [entry.id for entry in DEMO_STORE.listing().entries if "samples" in entry.parts]
+
+
+@pytest.mark.parametrize("run_id", ANSWERED)
+def test_drift_asks_of_each_run_whatever_lp_it_has(run_id: str) -> None:
+    (first,) = DEMO_STORE.rows("SELECT min(sample_id) AS id FROM samples WHERE run_id = $run", {"run": run_id})
+    seen = inspect_sample(DEMO_STORE, run_id, first["id"])
+    assert belief_tables_of(seen) is None, "the cache is empty"
+    if "-grammar-" in run_id:
+        assert request_of(seen).question.plan.lp == "exact"
+        with pytest.raises(NeedsWork):
+            ask(DEMO_STORE, "drift_belief", [f"{run_id}/3"])
 
 
 def right_of(law: NumberLaw, form: NumberFormat) -> list[int]:
