@@ -71,10 +71,9 @@ def import_completions(store: Store, path: Path, **how: Any) -> list[Entry]:
         problem = "has steps that are no whole numbers"
     if problem:
         raise FileError(f"{shown(path.name)} {problem}", "Give completions that TRL logged")
-    table = table.combine_chunks()
     for name in ("prompt", "completion"):
-        table = table.set_column(table.column_names.index(name), name, _texts(table[name]))
-    return _imported(store, path, table, **how)
+        table = table.set_column(table.column_names.index(name), name, _texts(path, name, table[name]))
+    return _imported(store, path, table.combine_chunks(), **how)
 
 
 def import_failures(store: Store, path: Path, **how: Any) -> list[Entry]:
@@ -242,12 +241,23 @@ def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
 
 
-def _texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _is_text(kind: pa.DataType) -> bool:
+    held = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return held in (pa.string(), pa.large_string(), pa.string_view())
+
+
+def _texts(path: Path, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Texts, or of a chat the last message of each."""
-    if pa.types.is_string(column.type):
-        return pc.fill_null(column, "")
-    messages = ((chat or [{}])[-1] if isinstance(chat, list | None) else {} for chat in column.to_pylist())
-    return pa.chunked_array([[str(message.get("content") or "") for message in messages]], pa.string())
+    kind = column.type
+    if _is_text(kind):
+        return pc.fill_null(column.cast(pa.string()), "")
+    held = kind.value_type if pa.types.is_list(kind) or pa.types.is_large_list(kind) else None
+    if isinstance(held, pa.StructType) and any(field.name == "content" and _is_text(field.type) for field in held):
+        messages = [chat[-1] if chat else {} for chat in column.to_pylist()]
+        if None not in messages:
+            return pa.chunked_array([[message.get("content") or "" for message in messages]], pa.string())
+    problem = f"{shown(path.name)} has a {name} that is neither a text nor a chat ({shown(str(kind))})"
+    raise FileError(problem, "Give completions that TRL logged")
 
 
 def _form_of(path: Path, texts: Sequence[str]) -> NumberFormat | None:

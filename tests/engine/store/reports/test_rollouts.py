@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -90,6 +91,26 @@ def test_prompts_of_other_kinds(store: Store, tmp_path: Path, case: str) -> None
     assert {entry.row["training"] for entry in store.listing().entries} == {"mine"}
 
 
+CHAT = [[{"role": "user", "content": ASKED}]] * 4
+KINDS = {
+    "view": pa.array(TRL["prompt"], pa.string_view()),
+    "dictionary": pa.array(TRL["prompt"]).dictionary_encode(),
+    "large chats": pa.array(CHAT, pa.large_list(pa.struct({"role": pa.string(), "content": pa.large_string()}))),
+}
+
+
+@pytest.mark.parametrize("kind", ["pandas", *KINDS])
+def test_texts_of_other_writers(store: Store, tmp_path: Path, kind: str) -> None:
+    path = trl(tmp_path, **({"prompt": KINDS[kind]} if kind in KINDS else {}))
+    if kind == "pandas":
+        pd.DataFrame({**TRL, "completion": pd.Categorical(TRL["completion"])}).to_parquet(path)
+    import_completions(store, path, warn=pytest.fail)
+    smiles = ["CC=O"] * 4 if kind == "large chats" else ["CC=O", "CC=O", "CC=O", "OCC"]
+    rows = store.rows("SELECT smiles, text FROM samples ORDER BY smiles, text")
+    assert [row["smiles"] for row in rows] == smiles
+    assert sorted(row["text"] for row in rows) == sorted(TRL["completion"])
+
+
 def test_a_file_without_rewards_is_said_and_one_of_bins_needs_them(store: Store, tmp_path: Path) -> None:
     warned: list[str] = []
     few = {name: TRL[name] for name in ("step", "prompt", "completion")}
@@ -108,6 +129,9 @@ DAMAGED = {
     "no prompt": (pa.table({"step": [1], "prompt": ["C"], "completions": ["C"]}), "has no column completion"),
     "no rows": (pa.table({"step": pa.array([], pa.int64()), "prompt": [], "completion": []}), "has no row"),
     "steps": (pa.table({"step": ["a"], "prompt": ["C"], "completion": ["C"]}), "has steps that are no whole numbers"),
+    "bytes": (pa.table({"step": [1], "prompt": [b"C"], "completion": ["C"]}), "has a prompt that is neither a text"),
+    "lists": (pa.table({"step": [1], "prompt": ["C"], "completion": [["C"]]}), "has a completion that is neither"),
+    "no message": (pa.table({"step": [1, 1], "prompt": [CHAT[0], [None]], "completion": ["C", "C"]}), "neither"),
 }
 
 
