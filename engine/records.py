@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -415,6 +415,11 @@ class FailedCheck:
     detail: str
 
 
+def is_open(failed_checks: Iterable[str]) -> bool:
+    """Whether nothing was judged, since only a decoder knows what a text of codes says."""
+    return set(failed_checks) == {"codes"}
+
+
 @dataclass(frozen=True, slots=True)
 class MoleculeVerdict:
     """Whether a molecule is right in space, besides the `Check` of its text."""
@@ -435,7 +440,10 @@ class MoleculeVerdict:
 
     @property
     def is_right(self) -> bool:
-        return (self.stereo_right is True or self.stereo_sites == 0) and self.geometry_right is True
+        """Another molecule's geometry and stereo may be as they should; it is not the one that was asked for."""
+        is_other = any(failed.check == "graph" for failed in self.failed)
+        is_stereo_right = self.stereo_right is True or self.stereo_sites == 0
+        return is_stereo_right and self.geometry_right is True and not is_other
 
     def which_usable(self, clean_each: Sequence[bool]) -> tuple[bool, ...] | None:
         """By conformer, given which of them are clean; None where not as many were judged as were checked."""

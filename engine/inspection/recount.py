@@ -24,7 +24,7 @@ from engine.inspection.constrained import columns_of_tokens
 from engine.inspection.runs import RunFacts, facts_of, number_format, run_tokenizer, tokenizer_location
 from engine.inspection.sample import molecule_asked
 from engine.lp_records import split_cleanup
-from engine.records import MoleculeVerdict
+from engine.records import FailedCheck, MoleculeVerdict, is_open
 from engine.store.entries import Entry, without_samples
 from engine.store.reports.importing import GROUP, rows_again
 from engine.store.sample_rows import Row, block_rows, sample_row, sums_of, tables_of
@@ -198,14 +198,15 @@ def _merged(row: Row, blocks: list[Row], counted: Row, counted_blocks: list[Row]
 
 def _usable_columns(row: Row, sample: Row) -> Row:
     """What follows from a stored verdict and the text as it is counted now; nothing of a sample without a verdict."""
-    if sample["stereo_sites"] is None:
+    failed = tuple(FailedCheck(**failed) for failed in sample["failed"] or ())
+    if sample["stereo_sites"] is None or is_open(each.check for each in failed):
         return {}
     verdict = MoleculeVerdict(
         stereo_sites=sample["stereo_sites"],
         stereo_sites_right=sample["stereo_sites_right"],
         stereo_right=sample["stereo_right"],
         geometry_right=sample["geometry_right"],
-        failed=(),
+        failed=failed,
     )
     usable = verdict.is_usable(sample["clean"])
     if len(sample["clean_each"]) == 1:

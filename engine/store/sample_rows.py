@@ -16,7 +16,7 @@ import pyarrow as pa
 from engine.chem.enriched import misread_ang
 from engine.decode.samples import Guarding, Sample, ThrownTry
 from engine.decode.steps import Diagnosis, Shaping
-from engine.records import Block, Check, MoleculeVerdict, NumberFormat
+from engine.records import Block, Check, MoleculeVerdict, NumberFormat, is_open
 from engine.store.columns import Table
 from engine.store.reports import BEFORE
 from engine.store.schema import BLOCKS, SAMPLES, STEPS, TRIES
@@ -149,9 +149,10 @@ def _guard_sums(samples: Iterable[Row]) -> dict[str, float]:
 
 def verdict_sums(samples: Iterable[Row]) -> dict[str, float]:
     """What the verdicts of these rows add up to; nothing where there are none."""
-    judged = [row for row in samples if row.get("stereo_sites") is not None]
-    if not judged:
+    seen = [row for row in samples if row.get("stereo_sites") is not None]
+    if not seen:
         return {}
+    judged = [row for row in seen if not _is_open(row)]
     each = [row["usable_each"] for row in judged if row.get("usable_each") is not None]
     counts = ("stereo_sites", "stereo_sites_right", "stereo_right", "geometry_right", "usable")
     return {
@@ -162,6 +163,10 @@ def verdict_sums(samples: Iterable[Row]) -> dict[str, float]:
         **({"judged_conformers": sum(map(len, each)), "usable_conformers": sum(map(sum, each))} if each else {}),
         **_sums_of_mean("strain_kcal", [row["strain_kcal"] for row in judged if row["geometry_right"]]),
     }
+
+
+def _is_open(row: Row) -> bool:
+    return is_open(failed["check"] for failed in row.get("failed") or ())
 
 
 def _sums_of_mean(mean: str, values: Iterable[float | None]) -> dict[str, float]:
@@ -194,7 +199,7 @@ def verdict_row(
     if verdict is None:
         return {}
     usable = each = None
-    if clean is not None:
+    if clean is not None and not is_open(failed.check for failed in verdict.failed):
         usable, each = verdict.is_usable(clean), verdict.which_usable(clean_each or (clean,))
     more = {"failed": list(map(asdict, verdict.failed)), "usable": usable, "usable_each": each}
     return _columns(verdict, SAMPLES) | more

@@ -273,6 +273,8 @@ def import_report(
             columns = _write(staging, items, run, progress, places)
             if places is not None:
                 columns["notes"] += f" {places.words}"
+                if places.of_others:
+                    warn(f"{shown(places.name)}: conformers of other molecules than asked: {places.of_others:,}")
             return staging.publish(columns, **form)
     except (FileError, PlaceholderError) as error:
         raise FileError(f"{shown(path.name)}: {error.what}", error.fix) from error
@@ -321,13 +323,13 @@ class _Places:
     """Conformers that came beside the texts, by molecule, in their order."""
 
     def __init__(self, path: Path) -> None:
-        self._name = path.name
+        self.name = path.name
         self._left: dict[str, list[PoolConformer]] = defaultdict(list)
         for conformer in read_pool(pool_records(path, ["molecules"]), None):
             self._left[asked_molecule(conformer.asked)[1]].append(conformer)
         for queue in self._left.values():
             queue.reverse()
-        self._all, self._given = sum(map(len, self._left.values())), 0
+        self._all, self._given, self.of_others = sum(map(len, self._left.values())), 0, 0
 
     def rows(self, run_id: str, samples: Sequence[Row]) -> list[Row]:
         """Of the table ``conformers``. A molecule without coordinates stands for a text that became none."""
@@ -338,12 +340,13 @@ class _Places:
             if conformer is not None and conformer.xyz:
                 ids = {"run_id": run_id, "sample_id": sample["sample_id"]}
                 rows.append({**ids, "smiles": conformer.smiles, "xyz": conformer.xyz})
+                self.of_others += conformer.same_graph is False
         self._given += len(rows)
         return rows
 
     @property
     def words(self) -> str:
-        return f"Conformers of {self._given:,} texts by their index in {self._name}, which has {self._all:,}."
+        return f"Conformers of {self._given:,} texts by their index in {self.name}, which has {self._all:,}."
 
 
 def rows_again(

@@ -12,12 +12,14 @@ from rdkit.Chem import AllChem
 
 from engine.chem.conformers import reference_conformers
 from engine.chem.smiles import parse_smiles
+from engine.comparing.measures import rate
 from engine.errors import FileError, RunError
 from engine.inspection.atoms import LINK, rows_of_sample
 from engine.inspection.conformers import conformers_of
 from engine.inspection.faults import verdict
-from engine.inspection.judging import judge_run
+from engine.inspection.judging import judge_run, judge_text
 from engine.inspection.lost_runs import why_not_searched
+from engine.inspection.recount import recount_run
 from engine.inspection.resolution import decimals_of
 from engine.inspection.sample import inspect_sample
 from engine.records import CodeFormat
@@ -46,8 +48,13 @@ def test_a_run_of_codes_is_read_with_its_codes_and_not_judged_without_a_decoder(
     assert [(row["x"], row["needed"], row["drift"]) for row in blocks[1:3]] == [(None, 1, 0), (None, None, None)]
     assert entry.row["tokenizer"] == "qwen3-codes"
     for row in judge_run(store, entry.id).rows:
-        assert row["geometry_right"] is None and row["usable"] is False
+        assert row["geometry_right"] is row["usable"] is row["usable_each"] is None
         assert [failed["check"] for failed in row["failed"]] == ["codes"]
+    assert judge_text(f"[CONFORMER]{GOOD}[/CONFORMER]", form=FORM)["usable"] is None
+    counts = store.entry(entry.id).row
+    recount_run(store, entry.id)
+    assert store.rows("SELECT DISTINCT usable FROM samples") == [{"usable": None}]
+    assert (counts["judged"], counts["usable"], rate(store.entry(entry.id), "usable_rate")) == (0, 0, None)
     assert conformers_of(store, entry.id)[0] == []
     sound = inspect_sample(store, entry.id, 0)
     assert verdict(sound.sample, sound.blocks) == "Clean and readable: every token of the SMILES has its code."
@@ -87,9 +94,23 @@ def test_conformers_beside_the_texts_are_those_of_the_same_index(tmp_path: Path)
     store = store_in(tmp_path)
     rows = judge_run(store, entry.id).rows
     assert [row["geometry_right"] for row in rows] == [True, None, True, True]
-    assert [row["usable"] for row in rows] == [True, False, False, False]
+    assert [row["usable"] for row in rows] == [True, None, False, False]
+    assert store.entry(entry.id).row["judged"] == 3
     made, _ = conformers_of(store, entry.id)
     assert len(made) == 3
     for (_, mol), wanted in zip(made, [*mols, ethanol], strict=True):
         rmsd = AllChem.GetBestRMS(Chem.RemoveHs(mol), Chem.RemoveHs(wanted))
         assert np.isclose(rmsd, 0, atol=1e-3)
+
+
+def test_a_conformer_of_another_molecule_is_not_usable(tmp_path: Path) -> None:
+    ethanol = Chem.Mol(reference_conformers(parse_smiles("CCO"), 1, seed=3))
+    path = tmp_path / "other.pickle"
+    path.write_bytes(pickle.dumps({"CC=O": [ethanol]}, protocol=4))
+    warnings = list[str]()
+    entry = imported(tmp_path, REPORT, bins=FORM, conformers=path, warn=warnings.append)
+    assert warnings == ["'other.pickle': conformers of other molecules than asked: 1"]
+    row = judge_run(store_in(tmp_path), entry.id).rows[0]
+    assert (row["clean"], row["geometry_right"], row["usable"], row["usable_each"]) == (True, True, False, (False,))
+    assert [failed["check"] for failed in row["failed"]] == ["graph"]
+    assert recount_run(store_in(tmp_path), entry.id).entry.row["usable"] == 0
