@@ -160,8 +160,9 @@ class TaskQueue:
         try:
             folder = Path(tempfile.mkdtemp(prefix="driftscope-tasks-"))
             task = Task(next(self._numbers), title, words, folder, about)
+            at = time.strftime("uploaded %Y-%m-%d %H.%M.%S")  # files of a training are named by their folder
             for number, (name, content) in enumerate(inputs):  # each in a folder of its own: two may have one name
-                path = folder / "inputs" / f"{number:04d}" / file_name(name)
+                path = folder / "inputs" / f"{number:04d}" / at / file_name(name)
                 path.parent.mkdir(parents=True)
                 path.write_bytes(content)
                 task.inputs.append(path)

@@ -328,14 +328,16 @@ def write_whole(
     """An entry that is at hand as a whole, its rows in their tables' order: each file is written once."""
     aside = f"{ASIDE}/{id_}"
     files.remove(aside)  # of one that was killed
-    parts = {
-        name: asdict(write_part(files, f"{aside}/ready", f"{name}.parquet", rows)) for name, rows in tables.items()
-    }
-    sheet = {"schema": VERSION, "kind": kind.folder, "row": {**row, kind.key: id_}, "tables": parts, **more}
-    entry = parse_entry(sheet, kind, id_, entry_folder(kind, id_), files)
-    files.write_object(f"{aside}/ready/{kind.sheet}", sheet)
-    files.publish(f"{aside}/ready", entry.folder)
-    files.remove(aside)
+    try:
+        parts = {
+            name: asdict(write_part(files, f"{aside}/ready", f"{name}.parquet", rows)) for name, rows in tables.items()
+        }
+        sheet = {"schema": VERSION, "kind": kind.folder, "row": {**row, kind.key: id_}, "tables": parts, **more}
+        entry = parse_entry(sheet, kind, id_, entry_folder(kind, id_), files)
+        files.write_object(f"{aside}/ready/{kind.sheet}", sheet)
+        files.publish(f"{aside}/ready", entry.folder)
+    finally:
+        files.remove(aside)
     return entry
 
 

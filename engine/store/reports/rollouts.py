@@ -47,12 +47,14 @@ UNNAMED = "rollouts"
 SHOWING, FIRST_BYTES = 200, 65_536
 """Texts that are looked at for their number format; bytes in which a file says what it is."""
 NOTES = "Texts of a training, stored as they are: `judge` checks them and judges their molecules."
+MOST_DIGITS = 18
+"""Of a step."""
 _STEP = re.compile(r"step[ _]?(\d+)", re.IGNORECASE)
 _BLOCK = re.compile(r"^--- Failure #\d+ ---[ \t]*$", re.MULTILINE)
 _FIELDS = re.compile(
     r"\s*SMILES:(?P<prompt>.*?)\n\s*Full Generated String:(?P<completion>.*)\n\s*Fail Type:(?P<code>[^\n]*)", re.DOTALL
 )
-_LINE = re.compile(r"(?P<prompt>[^|]*[^|\s])\s*\|(?P<code>[^|]*)\|(?P<completion>.*)")
+_LINE = re.compile(r"(?P<prompt>[^|]*[^|\s])\s*\|(?P<code>[^|]*)\|(?P<completion>.*)", re.DOTALL)
 _LINES_HEAD = "Format: Prompt | error code | generated text"
 _LISTS = {"intersections": "lp_caught_failures", "misses": "lp_missed_failures", "lp_only": "lp_new_failures"}
 _STATUS = {"pass": True, "passed": True, "fail": False, "failed": False}
@@ -65,15 +67,26 @@ def import_completions(store: Store, path: Path, **how: Any) -> list[Entry]:
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = one_line(str(error).partition("\n")[0])[:200]
         raise FileError(f"{shown(path.name)} is no whole Parquet file: {reason}", "Write it again") from error
-    missing = [name for name in OF_TRL[:3] if name not in table.column_names]
-    problem = f"has no column {', '.join(missing)}" if missing else "" if table.num_rows else "has no row"
-    if not problem and (not pa.types.is_integer(table.schema.field("step").type) or table["step"].null_count):
-        problem = "has steps that are no whole numbers"
-    if problem:
+    if problem := _wrong_columns(table):
         raise FileError(f"{shown(path.name)} {problem}", "Give completions that TRL logged")
     for name in ("prompt", "completion"):
         table = table.set_column(table.column_names.index(name), name, _texts(path, name, table[name]))
     return _imported(store, path, table.combine_chunks(), **how)
+
+
+def _wrong_columns(table: pa.Table) -> str:
+    kinds = dict(zip(table.column_names, table.schema.types, strict=True))
+    if missing := [name for name in OF_TRL[:3] if name not in kinds]:
+        return f"has no column {', '.join(missing)}"
+    if not table.num_rows:
+        return "has no row"
+    if not pa.types.is_integer(kinds["step"]) or table["step"].null_count:
+        return "has steps that are no whole numbers"
+    if pc.max(table["step"]).as_py() >= 2**63:
+        return "has a step over 2^63"
+    advantage = kinds.get("advantage", pa.null())
+    is_given = _is_number(advantage) or pa.types.is_null(advantage)
+    return "" if is_given else "has an advantage that is no number"
 
 
 def import_failures(store: Store, path: Path, **how: Any) -> list[Entry]:
@@ -83,18 +96,29 @@ def import_failures(store: Store, path: Path, **how: Any) -> list[Entry]:
     parts = _BLOCK.split(text)[1:]
     form = _FIELDS
     if not parts:
-        parts = [line for line in text.partition(_LINES_HEAD)[2].splitlines() if "|" in line]
+        parts = _of_lines(text.partition(_LINES_HEAD)[2])
         form = _LINE
     matches = [match for match in map(form.match, parts) if match]
-    if not matches or step is None:
-        problem = "names no step" if matches else "lists no failure that can be read"
+    if not matches or step is None or len(step[1]) > MOST_DIGITS:
+        problem = "names no step that can be one" if matches else "lists no failure that can be read"
         raise FileError(f"{shown(path.name)} {problem}", "Give the file that a validation wrote")
     if left := len(parts) - len(matches):
         how["warn"](f"{shown(path.name)}: {left:,} of {len(parts):,} failures cannot be read")
     columns = {name: [match[name].strip() for match in matches] for name in ("prompt", "completion")}
     extra = [json.dumps({"error_code": match["code"].strip(), REPORTED_PASSED: False}) for match in matches]
-    table = pa.table({"step": [int(step[1])] * len(matches), **columns, "extra": extra})
-    return _imported(store, path, table, reported_failures=len(matches), **how)
+    table = pa.table({"step": [int(step[1])] * len(matches), **columns})
+    return _imported(store, path, table, extra=extra, **how)
+
+
+def _of_lines(text: str) -> list[str]:
+    """A failure a line, and with it those on which its text goes on."""
+    parts: list[str] = []
+    for line in text.split("\n"):
+        if _LINE.match(line) or ("|" in line and not parts):
+            parts.append(line)
+        elif parts:
+            parts[-1] += f"\n{line}"
+    return parts
 
 
 def import_summary(store: Store, path: Path, *, label: str | None = None, **_: Any) -> list[Entry]:
@@ -109,10 +133,12 @@ def import_summary(store: Store, path: Path, *, label: str | None = None, **_: A
     try:
         rows = [{"list": name, **row} for part, name in _LISTS.items() for row in document.get(part, {}).get(name, [])]
         samples = _summary_samples(run_id, rows)
-    except (AttributeError, LookupError, TypeError, pa.ArrowException) as error:
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise FileError(f"{shown(path.name)}: a row is of another kind: {one_line(str(error))}", "Repair it") from error
     if not rows:
         raise FileError(f"{shown(path.name)} has no rows of molecules", "There is nothing to import")
+    if not all(row["smiles"] for row in rows):
+        raise FileError(f"{shown(path.name)} has a row without SMILES", "Repair it, or leave the row out")
     counts = Counter(row["list"] for row in rows)
     listed = ", ".join(f"{counts[name]:,} in {name}" for name in _LISTS.values())
     notes = f"An LP summary, without texts: {listed}. `passed` is its lp_status, `issues` its log_reason."
@@ -146,20 +172,19 @@ def _imported(
     bins: Alphabet | None = None,
     progress: Callable[..., object] = lambda done, share, samples: None,
     warn: Callable[[str], object],
-    reported_failures: int | None = None,
+    extra: Sequence[str] | None = None,
     conformers: Path | None = None,
     **_: Any,
 ) -> list[Entry]:
-    """A run for each step of a table with TRL's columns, or with an ``extra``."""
+    """A run for each step of a table with TRL's columns; of failures, which are of one step, ``extra`` is theirs."""
     if conformers is not None:
         raise FileError(f"{shown(path.name)} is no report", "--conformers are those of a report's texts")
     kinds = zip(table.column_names, table.schema.types, strict=True)
     rewards = [name for name, kind in kinds if name not in OF_TRL and _is_number(kind)]
-    if not rewards and "extra" not in table.column_names:
+    if not rewards and extra is None:
         warn(f"{shown(path.name)} has no column of a reward")
     digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
-    folder = path.resolve().parent
-    training = label or (folder.parent.name if folder.name == "completions" else "") or UNNAMED
+    training = label or _folder_name(path.resolve().parent)
     form = bins or _form_of(path, table["completion"].slice(0, SHOWING).to_pylist())
     run_ids, done = [], 0
     for step in sorted(pc.unique(table["step"]).to_pylist()):
@@ -167,7 +192,7 @@ def _imported(
         rows = table.filter(pc.equal(table["step"], step)).combine_chunks()
         run_ids.append(run_id)
         if not store.has(run_id):
-            tables = {SAMPLES.name: _samples(run_id, rows), ROLLOUTS.name: _rollouts(run_id, rows, rewards)}
+            tables = {SAMPLES.name: _samples(run_id, rows, extra), ROLLOUTS.name: _rollouts(run_id, rows, rewards)}
             row = _row(path, NOTES) | {
                 "label": f"{training}, step {step:,}",
                 "training": training,
@@ -177,7 +202,7 @@ def _imported(
                 "lp": NO_LP,
                 "samples": rows.num_rows,
                 "molecules": len(pc.unique(tables[SAMPLES.name]["smiles"])),
-                "reported_failures": reported_failures,
+                "reported_failures": None if extra is None else len(extra),
             }
             write_whole(store.home, RUN, run_id, row, tables, form=form and asdict(form))
         done += rows.num_rows
@@ -185,11 +210,16 @@ def _imported(
     return [Store.open(store.home.where).entry(run_id) for run_id in run_ids]
 
 
+def _folder_name(folder: Path) -> str:
+    """Of the training; TRL writes into a folder of its own in that."""
+    return (folder.parent if folder.name == "completions" else folder).name or UNNAMED
+
+
 def _row(path: Path, notes: str) -> dict[str, Any]:
     return {"origin": "imported", "created_at": datetime.now(UTC).isoformat(), "source": path.name, "notes": notes}
 
 
-def _samples(run_id: str, rows: pa.Table) -> pa.Table:
+def _samples(run_id: str, rows: pa.Table, extra: Sequence[str] | None) -> pa.Table:
     """As the prompts and texts have it; what a check would say is null."""
     encoded = rows["prompt"].combine_chunks().dictionary_encode()
     prompt, asked = pa.array(encoded.indices), [_asked(text) for text in encoded.dictionary.to_pylist()]
@@ -199,8 +229,7 @@ def _samples(run_id: str, rows: pa.Table) -> pa.Table:
     generation = np.empty_like(order)
     generation[order] = np.arange(len(order)) - np.searchsorted(molecule[order], molecule[order])
     before = pa.array([extra for _, extra in asked], pa.string()).take(prompt)
-    extra = rows["extra"] if "extra" in rows.column_names else before
-    known = {"generation": generation, "smiles": smiles, "text": rows["completion"], "extra": extra}
+    known = {"generation": generation, "smiles": smiles, "text": rows["completion"], "extra": extra or before}
     return _table(SAMPLES, run_id, known, rows.num_rows)
 
 
@@ -216,7 +245,7 @@ def _rollouts(run_id: str, rows: pa.Table, rewards: Sequence[str]) -> pa.Table:
     known = {"advantage": rows["advantage"]} if "advantage" in rows.column_names else {}
     if rewards:
         kind = ROLLOUTS.by_name["rewards"].type
-        each = [pc.cast(rows[name], pa.float64()).to_numpy() for name in rewards]
+        each = [pc.cast(rows[name], pa.float64(), safe=False).to_numpy() for name in rewards]
         values = np.stack(each, axis=1).ravel()  # [texts x rewards]
         names = pa.array(rewards).take(pa.array(np.tile(np.arange(len(rewards)), rows.num_rows)))
         of_each = [names, pa.array(values, mask=~np.isfinite(values))]

@@ -126,6 +126,8 @@ def test_files_are_imported_once_and_damaged_ones_named(board: TaskQueue, files:
     inputs = [("good.json", good), (named, gzip.compress(good)), ("torn.json", good[:100]), ("good.json", b"[]")]
     task = board.submit("four", ["import", "--label=-x", "--"], inputs)
     paths = list(task.inputs)
+    (folder,) = {path.parent.name for path in paths}
+    assert folder.startswith("uploaded ") and len({path.parent.parent for path in paths}) == len(inputs)
     assert all(path.resolve().is_relative_to(task.folder.resolve()) for path in paths)
     snapshot = ended(board, task)
     assert [(part.file, part.state) for part in snapshot.parts] == [

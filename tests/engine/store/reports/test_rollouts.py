@@ -12,10 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from engine.errors import FileError
+from engine.errors import DriftscopeError, FileError
 from engine.file_forms import file_form
 from engine.records import BinFormat
+from engine.store.files import ASIDE
 from engine.store.reports.rollouts import import_completions, import_failures, import_summary
+from engine.store.schema import RUN, SAMPLES
+from engine.store.staging import write_whole
 from engine.store.store import Store
 from tests.engine.store.reports.test_importing import FAILED, FAILED_LINES, SUMMARY
 from tests.engine.store.stored_runs import assert_whole, store_at
@@ -129,10 +132,35 @@ DAMAGED = {
     "no prompt": (pa.table({"step": [1], "prompt": ["C"], "completions": ["C"]}), "has no column completion"),
     "no rows": (pa.table({"step": pa.array([], pa.int64()), "prompt": [], "completion": []}), "has no row"),
     "steps": (pa.table({"step": ["a"], "prompt": ["C"], "completion": ["C"]}), "has steps that are no whole numbers"),
+    "large steps": (pa.table({"step": pa.array([2**63], pa.uint64()), "prompt": ["C"], "completion": ["C"]}), "over"),
+    "advantages": (
+        pa.table({"step": [1], "prompt": ["C"], "completion": ["C"], "advantage": ["high"]}),
+        "has an advantage that is no number",
+    ),
     "bytes": (pa.table({"step": [1], "prompt": [b"C"], "completion": ["C"]}), "has a prompt that is neither a text"),
     "lists": (pa.table({"step": [1], "prompt": ["C"], "completion": [["C"]]}), "has a completion that is neither"),
     "no message": (pa.table({"step": [1, 1], "prompt": [CHAT[0], [None]], "completion": ["C", "C"]}), "neither"),
 }
+
+
+def test_a_column_of_any_name_is_no_column_of_ours(store: Store, tmp_path: Path) -> None:
+    path = trl(tmp_path, extra=["note", "", "{", "x"], reward=[2**60 + 1, 1, 1, 1], advantage=[None] * 4)
+    first, _ = import_completions(store, path, warn=pytest.fail)
+    rows = store.rows(
+        f"SELECT rewards, extra FROM samples JOIN rollouts USING (run_id, sample_id) WHERE run_id = '{first.id}'"
+    )
+    assert {row["extra"] for row in rows} == {None}
+    assert [reward["name"] for reward in rows[0]["rewards"]] == ["rmsd", "format", "reward"]
+
+
+def test_a_training_without_a_name_has_that_of_its_folder(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number, name in enumerate(("a", "b")):
+        path = trl(tmp_path / name, format=[number] * 4)
+        monkeypatch.chdir(path.parent)
+        import_completions(store, Path(path.name), warn=pytest.fail)
+    assert {entry.row["training"] for entry in store.listing().entries} == {"a", "b"}
 
 
 @pytest.mark.parametrize("case", DAMAGED)
@@ -179,6 +207,18 @@ def test_failures_that_do_not_read_are_counted(store: Store, tmp_path: Path) -> 
         import_failures(store, texts(tmp_path, "failed_step_4.txt", FAILED[:90]), warn=pytest.fail)
 
 
+def test_lines_of_a_text_stay_with_it(store: Store, tmp_path: Path) -> None:
+    lines = "CC | no_eos | one\u2028two\nthree\n\n| four\nC=O | mismatch | five\n"
+    path = texts(tmp_path, "failed_step_5.txt", FAILED_LINES + lines)
+    (entry,) = import_failures(store, path, warn=pytest.fail)
+    rows = store.rows("SELECT smiles, text, extra FROM samples ORDER BY sample_id")
+    assert [row["smiles"] for row in rows] == ["C=O", "CC", "C=O"]
+    assert [row["text"] for row in rows[1:]] == ["one\u2028two\nthree\n\n| four", "five"]
+    assert entry.row["reported_failures"] == 3
+    with pytest.raises(FileError, match="names no step that can be one"):
+        import_failures(store, texts(tmp_path, f"failed_step_{'9' * 23}.txt", FAILED_LINES), warn=pytest.fail)
+
+
 def test_a_summary_is_a_run_without_texts(store: Store, tmp_path: Path) -> None:
     names = ("smiles", "log_reason", "lp_status", "smiles_exact_match", "parse_success")
     values = (("C=O", "mismatch", "pass", False, True), ("CC", "no_eos", "fail", True, False))
@@ -192,6 +232,12 @@ def test_a_summary_is_a_run_without_texts(store: Store, tmp_path: Path) -> None:
         ("C=O", None, True, ["mismatch"], True, False),
         ("CC", None, False, ["no_eos"], False, True),
     ]
+    rows_without = ({"smiles": None, "lp_status": "PASS"}, {"smiles": 5}, {"smiles": ""}, {"lp_status": "PASS"}, 3)
+    for number, row in enumerate(rows_without):
+        document = SUMMARY | {"misses": {"lp_missed_failures": [missed[0], row]}}
+        with pytest.raises(FileError, match=r"without SMILES|another kind"):
+            import_summary(store, texts(tmp_path, f"{number}.json", json.dumps(document)))
+    assert store.home.folders(ASIDE) == [] and len(store.listing().entries) == 1
     with pytest.raises(FileError, match="no rows of molecules"):
         import_summary(store, texts(tmp_path, "t.json", json.dumps(SUMMARY | {"misses": {}})))
 
@@ -200,3 +246,11 @@ def test_other_files_keep_their_forms(tmp_path: Path) -> None:
     pq.write_table(pa.table({"smiles": ["C"], "xyz": [[0.0, 0.0, 0.0]]}), pool := tmp_path / "completions.parquet")
     report = texts(tmp_path, "report.json", json.dumps({"passes": [], "note": {"log_failures": 1}}))
     assert [file_form(path, "run").name for path in (pool, report)] == ["parquet", "report"]
+
+
+def test_what_is_not_written_leaves_nothing(store: Store, tmp_path: Path) -> None:
+    with pytest.raises((DriftscopeError, pa.ArrowException)):
+        write_whole(
+            store.home, RUN, "imported-torn", {"created_at": "never"}, {SAMPLES.name: SAMPLES.schema.empty_table()}
+        )
+    assert store.home.folders(ASIDE) == [] and not store.listing().entries
