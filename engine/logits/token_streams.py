@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ Whole = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 MOST_TOKENS = 200_000  # of one file or run; what follows is left out
 MOST_LINE_BYTES = 64 * 1024 * 1024
+MOST_ID = 2**31
+ROUNDING = 0.01  # a log-probability in half precision may be so far above 0
 SAME_SHARE = 0.75  # of the ids of two sequences that have to agree where their texts are not known
 LAYOUTS = (
     ("inference_logprobs", "trainer_logprobs", "loss_mask"),  # prime-rl
@@ -93,7 +96,7 @@ def read_file(path: Path) -> list[Logged]:
                 continue
             try:
                 sequences.append(_sequence(parsed_json(line), f"line {number}"))
-            except (ValueError, TypeError, LookupError) as error:
+            except (ValueError, TypeError, LookupError, OverflowError) as error:
                 problem = f"{shown(path.name)}, line {number:,}: no token_ids with log-probabilities"
                 raise FileError(f"{problem} ({str(error)[:120]})", "docs/formats.md has an example") from error
             tokens += len(sequences[-1].ids)
@@ -102,22 +105,37 @@ def read_file(path: Path) -> list[Logged]:
     return sequences
 
 
-def _sequence(row: Mapping[str, Any], name: str) -> Logged:
-    def column(key: str) -> Any:
-        values = row[key][0] if len(row[key]) == 1 and isinstance(row[key][0], list) else row[key]  # a batch of one
-        return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+def _column(row: Mapping[str, Any], key: str) -> Any:
+    values = row[key][0] if len(row[key]) == 1 and isinstance(row[key][0], list) else row[key]  # a batch of one
+    if not isinstance(values, list) or not all(value is None or isinstance(value, int | float) for value in values):
+        raise ValueError(f"{key} is no list of numbers")
+    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
 
-    control, test, mask = next((layout for layout in LAYOUTS if layout[0] in row), LAYOUTS[-1])
-    ids = column("token_ids" if "token_ids" in row else "input_ids").astype(np.int64)
-    used = column(mask) > 0 if mask in row else np.ones(len(ids), dtype=bool)
-    used &= column("sample_loss_mask")[0] > 0 if "sample_loss_mask" in row else True
+
+def _check_ids(ids: Floats, end: int) -> None:
     if len(ids) < 2:
         raise ValueError("one token has nothing before it")
+    if not 2 <= end <= len(ids):
+        raise ValueError(f"input_lengths is {end:,} of {len(ids):,} tokens")
+    if not ((ids[:end] >= 0) & (ids[:end] < MOST_ID) & (ids[:end] % 1 == 0)).all():
+        raise ValueError("its ids are no whole numbers from 0")
+
+
+def _sequence(row: Mapping[str, Any], name: str) -> Logged:
+    column = partial(_column, row)
+    control, test, mask = next((layout for layout in LAYOUTS if layout[0] in row), LAYOUTS[-1])
+    ids = column("token_ids" if "token_ids" in row else "input_ids")
+    used = column(mask) > 0 if mask in row else np.ones(len(ids), dtype=bool)
+    used &= column("sample_loss_mask")[0] > 0 if "sample_loss_mask" in row else True
     end = int(column("input_lengths")[0]) if "input_lengths" in row else len(ids)  # padding follows
+    _check_ids(ids, end)
     streams = [used, column(control), *([column(test)] if test in row else [])]
     if any(stream.shape != ids.shape for stream in streams):
         raise ValueError(f"{len(ids):,} ids, and {', '.join(f'{len(stream):,}' for stream in streams)} values")
-    return Logged(name, ids[:end], streams[1][:end], streams[2][:end] if len(streams) > 2 else None, used[:end])
+    if any((stream[:end][used[:end]] > ROUNDING).any() for stream in streams[1:]):
+        raise ValueError("a log-probability is above 0")
+    test_values = streams[2][:end] if len(streams) > 2 else None
+    return Logged(name, ids[:end].astype(np.int64), streams[1][:end], test_values, used[:end])
 
 
 def read_run(store: Store, entry: Entry) -> list[Logged]:

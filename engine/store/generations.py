@@ -25,7 +25,7 @@ from engine.chem.smiles import enriched_descriptors, read_text_order
 from engine.chem.verdict import LOADED, PLAIN, JudgeSettings
 from engine.errors import DriftscopeError, FileError, shown
 from engine.file_forms import form_by_name
-from engine.records import BinFormat, CodeFormat, FailedCheck, MoleculeVerdict, ReaderName
+from engine.records import Alphabet, BinFormat, FailedCheck, MoleculeVerdict, ReaderName
 from engine.store.entries import Entry, number_format_of, sha256_of
 from engine.store.sample_rows import run_columns, verdict_row, verdict_sums
 from engine.store.schema import CONFORMERS, RUN, SAMPLES
@@ -188,27 +188,27 @@ def conformer_texts(
 ) -> dict[int, str]:
     """For samples with a missing text, or one of bins or codes (all of them, or of these): one that states their
     conformers in decimals, by sample. None of a molecule that has no enriched form; of bins what the reader does not
-    take is kept, and of codes all that has no decoder."""
+    take is kept, and of codes all that has no decoder. Of codes a conformer beside the text is taken first."""
     form = number_format_of(entry)
-    has_places = CONFORMERS.name in entry.parts  # then no decoder is needed
-    read_by = form if isinstance(form, BinFormat) or (isinstance(form, CodeFormat) and not has_places) else None
-    if read_by is not None and SAMPLES.name in entry.parts:
-        sql = "SELECT sample_id, text FROM samples WHERE run_id = $run AND text IS NOT NULL"
-    elif has_places:
-        sql = "SELECT sample_id, smiles, xyz FROM conformers WHERE run_id = $run"
-    else:
-        return {}
     parameters: Row = {"run": entry.id}
+    some = ""
     if sample_ids is not None:
-        sql += " AND sample_id IN (SELECT unnest($ids))"
+        some = " AND sample_id IN (SELECT unnest($ids))"
         parameters = {"run": entry.id, "ids": list(sample_ids)}
+
+    def rows(part: str, sql: str) -> list[Row]:
+        return store.table(sql + some, parameters, of=[entry.id]).to_pylist() if part in entry.parts else []
+
     texts = {}
-    for row in store.table(sql, parameters, of=[entry.id]).to_pylist():
+    stated = "SELECT sample_id, smiles, xyz FROM conformers WHERE run_id = $run"
+    for row in [] if isinstance(form, BinFormat) else rows(CONFORMERS.name, stated):
         with suppress(DriftscopeError):
-            if read_by is not None:
-                texts[row["sample_id"]] = as_decimals(row["text"], read_by, reader, keep=True)
-                continue
             numbers = [f"{value:.{DECIMALS}f}" for value in row["xyz"]]
             triples = tuple(zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True))
             texts[row["sample_id"]] = enriched_text(row["smiles"], enriched_descriptors(row["smiles"]), triples)
-    return texts
+    if isinstance(form, Alphabet):
+        for row in rows(SAMPLES.name, "SELECT sample_id, text FROM samples WHERE run_id = $run AND text IS NOT NULL"):
+            if row["sample_id"] not in texts:
+                with suppress(DriftscopeError):
+                    texts[row["sample_id"]] = as_decimals(row["text"], form, reader, keep=True)
+    return dict(sorted(texts.items()))

@@ -240,6 +240,26 @@ def test_a_line_that_is_no_sequence_is_named(row: Any, tmp_path: Path) -> None:
         read_file(Path(lines(tmp_path, PRIME, row)))
 
 
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"inference_logprobs": [0, 0.25, -1.5, -2]}, "a log-probability is above 0"),
+        ({"inference_logprobs": [0, 10**400, -1.5, -2]}, "too large"),
+        ({"inference_logprobs": [0, "-0.25", -1.5, -2]}, "inference_logprobs is no list of numbers"),
+        ({"token_ids": "5678"}, "token_ids is no list of numbers"),
+        ({"token_ids": [5, 6, 7, 1e300]}, "ids are no whole numbers"),
+        ({"token_ids": [5, 6, 7, -8]}, "ids are no whole numbers"),
+        ({"token_ids": [5, 6, 7, 8.5]}, "ids are no whole numbers"),
+        ({"input_lengths": [-2]}, "input_lengths is -2 of 4"),
+        ({"input_lengths": [5]}, "input_lengths is 5 of 4"),
+        ({"input_lengths": [float("inf")]}, "infinity"),
+    ],
+)
+def test_values_that_cannot_be_are_refused(changed: dict[str, Any], why: str, tmp_path: Path) -> None:
+    with pytest.raises(FileError, match=f"line 1: no token_ids with log-probabilities .*{why}"):
+        read_file(Path(lines(tmp_path, PRIME | changed)))
+
+
 def test_a_file_is_explained_by_the_command_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DRIFTSCOPE_CACHE", str(tmp_path / "cache"))
     texts = written(QWEN)

@@ -24,6 +24,7 @@ from engine.inspection.resolution import decimals_of
 from engine.inspection.sample import inspect_sample
 from engine.records import CodeFormat
 from engine.store.entries import number_format_of
+from engine.store.generations import conformer_texts
 from engine.store.reports.exporting import report_bytes
 from tests.engine.store.reports.documents import imported, store_in
 from tests.engine.store.reports.test_bins import of_bins
@@ -101,6 +102,22 @@ def test_conformers_beside_the_texts_are_those_of_the_same_index(tmp_path: Path)
     for (_, mol), wanted in zip(made, [*mols, ethanol], strict=True):
         rmsd = AllChem.GetBestRMS(Chem.RemoveHs(mol), Chem.RemoveHs(wanted))
         assert np.isclose(rmsd, 0, atol=1e-3)
+
+
+def test_texts_without_a_conformer_beside_them_are_read_by_the_decoder(tmp_path: Path) -> None:
+    """Of two texts alike, the pool has a conformer of the first."""
+    answer = "[C]<66>[C]<215>=<0>[O]<44>"
+    report = of_bins({"CC=O": [answer, answer]}, tokenizer_name="qwen3-codes")
+    mol = Chem.Mol(reference_conformers(parse_smiles("CC=O"), 1, seed=1))
+    path = tmp_path / "few.pickle"
+    path.write_bytes(pickle.dumps({"CC=O": [mol]}, protocol=4))
+    entry = imported(tmp_path, report, bins=CodeFormat(levels=(2,) * 8, decoder="demo-codes"), conformers=path)
+    store = store_in(tmp_path)
+    texts = conformer_texts(store, entry)
+    assert sorted(texts) == [0, 1] and texts[0] != texts[1]
+    made, _ = conformers_of(store, entry.id)
+    assert np.isclose(AllChem.GetBestRMS(Chem.RemoveHs(made[0][1]), Chem.RemoveHs(mol)), 0, atol=1e-3)
+    assert all(row["geometry_right"] is not None for row in judge_run(store, entry.id).rows)
 
 
 def test_a_conformer_of_another_molecule_is_not_usable(tmp_path: Path) -> None:
