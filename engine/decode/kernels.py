@@ -34,7 +34,7 @@ TOLERANCE = {torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 3e-2}
 
 
 @triton.jit
-def _product_kernel(
+def driftscope_product(
     source, norm, weight, bias, added, target, rows, width, outputs, eps,
     ROWS: tl.constexpr, OUTPUTS: tl.constexpr, DEEP: tl.constexpr,
     HAS_NORM: tl.constexpr, HAS_BIAS: tl.constexpr, IS_ADDED: tl.constexpr, IS_GATED: tl.constexpr,
@@ -80,7 +80,7 @@ def _product_kernel(
 
 
 @triton.jit
-def _turn_kernel(
+def driftscope_turn(
     mixed, norm, cos, sin, positions, cache_rows, query, keys, values, row_stride, eps,
     HEADS: tl.constexpr, KV_HEADS: tl.constexpr, HALF: tl.constexpr, HAS_NORM: tl.constexpr,
 ):  # fmt: skip
@@ -112,7 +112,7 @@ def _turn_kernel(
 
 
 @triton.jit
-def _attend_kernel(
+def driftscope_attend(
     query, keys, values, positions, cache_rows, target, sums, row_stride, scale,
     KV_HEADS: tl.constexpr, GROUPS: tl.constexpr, QUERIES: tl.constexpr, WIDTH: tl.constexpr,
     SLOTS: tl.constexpr, SPLITS: tl.constexpr,
@@ -151,7 +151,7 @@ def _attend_kernel(
 
 
 @triton.jit
-def _merge_kernel(parts, sums, target, WIDTH: tl.constexpr, SPLITS: tl.constexpr):
+def driftscope_merge(parts, sums, target, WIDTH: tl.constexpr, SPLITS: tl.constexpr):
     """One query head of one token, of all its parts. One of no slots has the largest score minus infinity."""
     head = tl.program_id(0)
     split, wide = tl.arange(0, SPLITS), tl.arange(0, WIDTH)
@@ -179,7 +179,7 @@ def product(
     tile = min(MOST_ROWS, max(LEAST_ROWS, triton.next_power_of_2(rows)))
     # Of few rows more programs than multiprocessors, each of few outputs; and no more than 100 KB of shared memory.
     each, deep = (32, 128) if tile < MOST_ROWS else (64, 64)
-    _product_kernel[(triton.cdiv(outputs, each), triton.cdiv(rows, tile))](
+    driftscope_product[(triton.cdiv(outputs, each), triton.cdiv(rows, tile))](
         source, norm, of.weight, of.bias, added, target, rows, width, outputs, eps,
         ROWS=tile, OUTPUTS=each, DEEP=min(deep, max(16, triton.next_power_of_2(width))),
         HAS_NORM=norm is not None, HAS_BIAS=of.bias is not None, IS_ADDED=added is not None, IS_GATED=is_gated,
@@ -197,13 +197,13 @@ def attention(query: Tensor, keys: Tensor, values: Tensor, layout: TokenLayout) 
     parts = torch.empty((tokens, heads, splits, width), dtype=torch.float32, device=query.device)
     sums = torch.empty((tokens, heads, splits, 2), dtype=torch.float32, device=query.device)
     groups = heads // kv_heads
-    _attend_kernel[(tokens, kv_heads, splits)](
+    driftscope_attend[(tokens, kv_heads, splits)](
         query, keys, values, layout.positions, layout.rows, parts, sums, keys.stride(0), width**-0.5,
         KV_HEADS=kv_heads, GROUPS=groups, QUERIES=max(LEAST_ROWS, triton.next_power_of_2(groups)), WIDTH=width,
         SLOTS=SLOTS, SPLITS=splits, num_stages=2,
     )  # fmt: skip
     target = torch.empty_like(query)
-    _merge_kernel[(tokens * heads,)](parts, sums, target, WIDTH=width, SPLITS=splits)
+    driftscope_merge[(tokens * heads,)](parts, sums, target, WIDTH=width, SPLITS=splits)
     return target.view(tokens, heads * width)
 
 
@@ -212,7 +212,7 @@ def layer_of(body: Body, layer: Layer, hidden: Tensor, layout: TokenLayout, keys
     tokens, heads = len(hidden), (body.heads, body.kv_heads)
     mixed = product(hidden, layer.qkv, norm=layer.norm, eps=body.eps)
     query = hidden.new_empty((tokens, body.heads, body.head_width))
-    _turn_kernel[(tokens, body.heads + 2 * body.kv_heads)](
+    driftscope_turn[(tokens, body.heads + 2 * body.kv_heads)](
         mixed, layer.qk_norm, body.cos, body.sin, layout.positions, layout.rows, query, keys, values,
         keys.stride(0), body.eps, *heads, body.head_width // 2, layer.qk_norm is not None,
     )  # fmt: skip

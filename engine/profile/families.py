@@ -38,8 +38,8 @@ _KERNEL = re.compile(rf"(?:void |std::enable_if<.*?>::type )?({_SPACE})([^<(]+)(
 """A kernel's namespaces, its own name, its templates with its parameters."""
 _SPACES = re.compile(r"(?:\b\w++|\(anonymous namespace\))::")
 _TELLING = ("Functor", "_kernel_cuda", "_kernel", "_impl", "Op")
-_FUSED = re.compile(r"triton_([a-z]+)_fused_(\w*?)(?:_(\d+))?(?:\.kd|\.\d+)*")
-_KINDS = {"poi": "pointwise", "red": "reduction", "per": "persistent reduction", "tem": "template"}
+_FUSED = re.compile(r"triton_([a-z]+)_fused_(\w*?)(?:(?:_|(?<=fused_))(\d+))?(?:_0[\ddce]+)?(?:\.kd|\.\d+)*")
+_KINDS = {"poi": "pointwise", "red": "reduction", "per": "persistent reduction", "for": "foreach", "tem": "template"}
 _NEVER = re.compile("(?!)")
 _KEYS = {"side", "family", "pattern", "names", "categories"}
 
@@ -108,7 +108,7 @@ class Families:
             kind, operators, number = fused.groups()
             what = ", ".join(self.operators.findall(operators))
             title = " ".join(filter(None, ("fused", number, _KINDS.get(kind, kind))))
-            return shortened(f"{title}: {what}", MOST_FUSED)
+            return shortened(f"{title}: {what}" if what else title, MOST_FUSED)
         plain = _NOISE.sub("", name)
         head = re.split(r"[<(]", plain, maxsplit=1)[0].strip() or plain
         words = re.findall(r"\w+", plain[len(head) :])

@@ -25,29 +25,29 @@ HEADS = {"KV_HEADS": 8, "WIDTH": 128, "SPLITS": 4}
 KERNELS: dict[str, tuple[Any, dict[str, str], dict[str, Any]]] = {
     **{
         f"gate and up, {name}": (
-            kernels._product_kernel,
+            kernels.driftscope_product,
             {**PRODUCT, "norm": POINTER},
             {**FLAGS, **tile, "HAS_NORM": True, "IS_GATED": True, "bias": None, "added": None},
         )
         for name, tile in (("few rows", FEW), ("many", MANY))
     },
     "down": (
-        kernels._product_kernel,
+        kernels.driftscope_product,
         {**PRODUCT, "added": POINTER},
         {**FLAGS, **FEW, "IS_ADDED": True, "norm": None, "bias": None},
     ),
     "turn": (
-        kernels._turn_kernel,
+        kernels.driftscope_turn,
         {**CACHE, "mixed": POINTER, "norm": POINTER, "cos": POINTER, "sin": POINTER, "query": POINTER, "eps": "fp32"},
         {"HEADS": 16, "KV_HEADS": 8, "HALF": 64, "HAS_NORM": True},
     ),
     "attend": (
-        kernels._attend_kernel,
+        kernels.driftscope_attend,
         {**CACHE, "query": POINTER, "target": "*fp32", "sums": "*fp32", "scale": "fp32"},
         {**HEADS, "GROUPS": 2, "QUERIES": 16, "SLOTS": kernels.SLOTS},
     ),
     "merge": (
-        kernels._merge_kernel,
+        kernels.driftscope_merge,
         {"parts": "*fp32", "sums": "*fp32", "target": POINTER},
         {"WIDTH": 128, "SPLITS": 4},
     ),

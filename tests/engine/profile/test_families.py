@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from engine.errors import FileError
 from engine.profile.families import VARIABLE, load_families
 from tests.engine.profile.made_traces import KERNELS
+from tests.support import ROOT
 
 RULES = load_families()
 FIXTURE = Path(__file__).with_name("kernels.tsv")
@@ -26,6 +28,10 @@ FIXTURE = Path(__file__).with_name("kernels.tsv")
         ("void at::native::renormRowsL1<float>(float*, long, long)", "sampling"),
         ("Cijk_Ailk_Bljk_SB_MT64x64x16", "gemm"),
         ("triton_red_fused_native_layer_norm_0", "fused"),
+        ("reduce_segments", "attention"),
+        ("get_mla_kv_buffer_kernel", "other"),
+        ("reset_kv_cache", "other"),
+        ("prefill_kv_cache_attention", "attention"),
     ],
 )
 def test_kernels(name: str, family: str) -> None:
@@ -42,12 +48,27 @@ def test_kernels_of_vision_recommendation_and_language_models(model: str, family
     assert RULES.of("kernel", name) == ("device", family) == RULES.of_name(name)
 
 
+def test_our_own_kernels_have_their_families() -> None:
+    source = (ROOT / "engine/decode/kernels.py").read_text(encoding="utf-8")
+    names = re.findall(r"@triton\.jit\ndef (\w+)", source)
+    assert {name: RULES.of("kernel", name)[1] for name in names if name.startswith("driftscope_")} == {
+        "driftscope_product": "gemm",
+        "driftscope_turn": "rope",
+        "driftscope_attend": "attention",
+        "driftscope_merge": "attention",
+    }
+
+
 FUSED = {
     "triton_poi_fused_mul_silu_8": "fused 8 pointwise: mul, silu",
     "triton_red_fused__to_copy_copy__fused_add_rms_norm_3": "fused 3 reduction: _to_copy, copy_, fused_add_rms_norm",
     "triton_per_fused_native_layer_norm_relu_15": "fused 15 persistent reduction: native_layer_norm, relu",
     "triton_per_fused__softmax_mul_sum.kd": "fused persistent reduction: _softmax, mul, sum",
     "triton_tem_fused_mm_7": "fused 7 template: mm",
+    "triton_poi_fused_0": "fused 0 pointwise",
+    "triton_for_fused_2": "fused 2 foreach",
+    "triton_poi_fused_cat_2_0d1d2d3": "fused 2 pointwise: cat",
+    "triton_red_fused_upsample_nearest2d_1_01d2de": "fused 1 reduction: upsample, nearest2d",
     "triton_poi_fused_normalise_0": "fused 0 pointwise: normalise",  # which no list has, and is not norm
 }
 
