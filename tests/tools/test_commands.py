@@ -35,6 +35,7 @@ SMALL = {
     "bench.text": "--molecules 20 --repeats 1",
     "bench.traces": "--events 5000 --repeats 1",
     "bench.whole_texts": "--texts 8 --lp exact --temperature 1.0",
+    "training.references": "--molecules 2 --out {out}/references.tsv",
     "demo_coverage": "--into {out}/demo",
     "reported": "--into {out}/reported",
     "lost_third": "--model demo-qwen --lane exact --molecules 2 --samples 2 --wide-molecules 1 --wide-samples 2",
@@ -47,6 +48,7 @@ TRAINING = (
     "train --model demo-qwen --texts 40 --tokens-a-step 500 --prompts 2 --threads 1 --data {out}/packed "
     "--held-out {out}/packed-held-out --out {out}/training",
     "ship --checkpoint {out}/training/checkpoint.safetensors --data {out}/packed --out {out}/shipped.safetensors",
+    "codes --corpus {out}/corpus --minutes 0.02 0.02 --out {out}/codes",
     "measure --model demo-qwen:final --molecules 1",
     "under_lps --model demo-qwen:final --molecules 1 --corpus {out}/corpus-held-out",
 )

@@ -207,7 +207,7 @@ def train_writer(texts: Sequence[Text], codes: Sequence[Sequence[int]], minutes:
     step = 0
     while (share := (time.monotonic() - began) / (60 * minutes)) < 1:
         most = 40 if share < 0.15 else MOST_WRITTEN  # short texts first: copying is learnt there
-        pool = [local[index] for index in random.choice(len(local), size=1_024, replace=False)]
+        pool = [local[index] for index in random.permutation(len(local))[:1_024]]
         pool = sorted((text for text in pool if len(text[1]) <= most), key=lambda text: len(text[1]))
         for first in random.permutation(np.arange(0, len(pool) - TEXTS_A_STEP // 2, TEXTS_A_STEP)):
             group = pool[first : first + TEXTS_A_STEP]

@@ -4,7 +4,9 @@ molecules one conformer by ETKDG, in the frame in which texts are trained. ``pyt
 
 from __future__ import annotations
 
+import argparse
 from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 
@@ -19,8 +21,12 @@ MOLECULES, SEED = 100, 0
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description="Places that laws of numbers are held against.")
+    parser.add_argument("--molecules", type=int, default=MOLECULES)
+    parser.add_argument("--out", type=Path, default=DATA / "references.tsv", metavar="FILE")
+    chosen = parser.parse_args()
     lines = ["SMILES\tplaces in angstrom"]
-    for smiles in load_run_set(MOLECULES):
+    for smiles in load_run_set(chosen.molecules):
         molecule = parse_smiles(smiles)
         with suppress(EmbedError):  # one without a conformer is left out
             positions = reference_conformers(molecule, seed=SEED).GetConformer().GetPositions()
@@ -28,7 +34,8 @@ def main() -> None:
             placed = text_frame(units, np.array([len(units)]), np.array([anchors_of(molecule.mol)])) / UNITS_PER_ANG
             places = " ".join(",".join(f"{number:.4f}" for number in place) for place in placed.tolist())
             lines.append(f"{molecule.smiles}\t{places}")
-    (DATA / "references.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    chosen.out.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print(f"{chosen.out}: {len(lines) - 1} molecules")
 
 
 if __name__ == "__main__":
