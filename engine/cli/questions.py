@@ -390,7 +390,8 @@ def judge(
 
 def _judge_steps(io: cli.Io, progress: cli.Progress, run_id: str, by: Any, **how: Any) -> int:
     from engine.cli.entries import show_entries
-    from engine.inspection.rollout_judging import is_unjudged, judge_rollouts, steps_of
+    from engine.inspection.rollout_judging import judge_rollouts, steps_of
+    from engine.store.entries import is_unjudged
 
     store = io.opened()
     entry = store.writable(run_id)

@@ -22,9 +22,9 @@ from engine.chem.smiles import parse_smiles
 from engine.chem.verdict import CRASH, PLAIN, TIME, WITH_STRAIN, JudgeSettings, strain_per_atom
 from engine.errors import DriftscopeError, StoreError
 from engine.inspection.conformers import difference_columns
-from engine.inspection.rollout_judging import is_unjudged, judge_rollouts, nothing_to_judge
+from engine.inspection.rollout_judging import judge_rollouts, nothing_to_judge
 from engine.records import Alphabet, NumberFormat
-from engine.store.entries import Entry, without_samples
+from engine.store.entries import Entry, is_unjudged, without_samples
 from engine.store.generations import conformer_texts
 from engine.store.sample_rows import MOST_MEASURED, run_columns, verdict_row, verdict_sums
 from engine.store.schema import SAMPLES

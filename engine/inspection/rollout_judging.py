@@ -32,7 +32,7 @@ from engine.processes import usable_cores
 from engine.records import FailedCheck, MoleculeVerdict, NumberFormat
 from engine.sandbox import Answer, Limits, Pool, SandboxError
 from engine.store import reports as keys
-from engine.store.entries import Entry, number_format_of
+from engine.store.entries import Entry, is_unjudged, number_format_of
 from engine.store.reports.importing import ReportItem, RunOfFile
 from engine.store.sample_rows import Row, run_columns, sums_of, tables_of, verdict_row
 from engine.store.schema import BLOCKS, ROLLOUTS, RUN, SAMPLES
@@ -53,11 +53,6 @@ TABLES = (SAMPLES, BLOCKS, ROLLOUTS)
 def nothing_to_judge(row: Row) -> MoleculeVerdict:
     why = row["parse_error"] if row["text"] is None and row["parse_error"] else "no text of it is stored"
     return MoleculeVerdict(0, 0, None, None, (FailedCheck(LOADED, (), f"nothing to judge: {why}"),))
-
-
-def is_unjudged(entry: Entry) -> bool:
-    """Of rollouts: whether some of its texts were not read yet."""
-    return ROLLOUTS.name in entry.parts and entry.row.get("counted_by") is None
 
 
 def steps_of(store: Store, entry: Entry) -> list[Entry]:

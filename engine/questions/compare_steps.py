@@ -16,11 +16,11 @@ from typing import Any
 from engine.comparing.evaluation import evaluate_run, is_computed
 from engine.errors import RunError
 from engine.figures.words import counted, listed, number, percent
-from engine.inspection.rollout_judging import is_unjudged, steps_of
+from engine.inspection.rollout_judging import steps_of
 from engine.questions.compare_coverage import OPTIONS as COVERAGE_OPTIONS
 from engine.questions.compare_coverage import cov_r_of, request_of
 from engine.questions.question import Chart, Column, NeedsWork, Of, Option, Options, Tables, answer_text, rows_table
-from engine.store.entries import Entry
+from engine.store.entries import Entry, is_unjudged
 from engine.store.schema import ROLLOUTS
 from engine.store.store import Store
 

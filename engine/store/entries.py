@@ -27,7 +27,7 @@ from engine.lp_records import NO_LP, stored_lp
 from engine.records import Alphabet, NumberFormat, read_number_format
 from engine.store.columns import TEXT, VERSION, Kind
 from engine.store.files import Files
-from engine.store.schema import BLOCKS, CONFORMERS, KINDS, RUN, RUNS, SAMPLES
+from engine.store.schema import BLOCKS, CONFORMERS, KINDS, ROLLOUTS, RUN, RUNS, SAMPLES
 from engine.text.blocks import RULES
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -224,6 +224,11 @@ def branch_place(entry: Entry) -> tuple[str, int, int] | None:
     return run_id, int(sample), at
 
 
+def is_unjudged(entry: Entry) -> bool:
+    """Of rollouts: whether some of its texts were not read yet."""
+    return ROLLOUTS.name in entry.parts and entry.row.get("counted_by") is None
+
+
 FORMER_COUNTS = "(former counts)"
 """Behind the LP of a run of which that is so, wherever it is named."""
 
@@ -231,7 +236,7 @@ FORMER_COUNTS = "(former counts)"
 def has_former_counts(entry: Entry) -> bool:
     """Whether its kinds of blocks, and of an import its descriptors, were found by former rules. They are not compared
     unmarked, and ``verify --recount`` finds them again. Rules agree on a measured run whose model closes its blocks."""
-    if entry.row.get("counted_by") == RULES or BLOCKS.name not in entry.sheet.get("tables", ()):
+    if entry.row.get("counted_by") == RULES or BLOCKS.name not in entry.sheet.get("tables", ()) or is_unjudged(entry):
         return False
     return entry.row["origin"] == "imported" or stored_lp(entry.row.get("lp")).closed_by != "model"
 

@@ -22,7 +22,7 @@ from engine.errors import FileError
 from engine.lp_records import ALIASES, stored_lp
 from engine.records import CHECK_COLUMNS
 from engine.store import reports as keys
-from engine.store.entries import Entry, alphabet_of, without_samples
+from engine.store.entries import Entry, alphabet_of, is_unjudged, without_samples
 from engine.store.files import writing_errors
 from engine.store.schema import REPORT_FILES, SAMPLES
 from engine.user_files import writing
@@ -58,6 +58,8 @@ def report_bytes(entry: Entry) -> bytes:
         if (alphabet := alphabet_of(entry)) is not None:
             problem = f"{entry.id} has texts of {alphabet.name}, and the report format does not say what these mean"
             raise FileError(problem, "Give --as generations.pickle or --as sdf")
+        if is_unjudged(entry):
+            raise FileError(f"which texts of {entry.id} pass is not known yet", f"`judge {entry.id}` reads them")
         if SAMPLES.name not in entry.parts:
             raise without_samples(entry, "export")
         samples = entry.read(SAMPLES.name, COLUMNS).to_pylist()

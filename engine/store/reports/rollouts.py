@@ -31,9 +31,9 @@ from engine.errors import FileError, one_line, shown
 from engine.lp_records import NO_LP
 from engine.records import Alphabet, NumberFormat
 from engine.store.columns import Table
-from engine.store.entries import Entry
+from engine.store.entries import Entry, number_format_of
 from engine.store.reports import BEFORE, REPORTED_PASSED
-from engine.store.reports.importing import file_content
+from engine.store.reports.importing import TextBins, check_bins, file_content
 from engine.store.schema import ROLLOUTS, RUN, SAMPLES
 from engine.store.staging import write_whole
 from engine.store.store import Store
@@ -185,7 +185,7 @@ def _imported(
         warn(f"{shown(path.name)} has no column of a reward")
     digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
     training = label or _folder_name(path.resolve().parent)
-    form = bins or _form_of(path, table["completion"].slice(0, SHOWING).to_pylist())
+    form = _form_of(path, table["completion"].slice(0, SHOWING).to_pylist(), bins)
     run_ids, done = [], 0
     for step in sorted(pc.unique(table["step"]).to_pylist()):
         run_id = f"imported-{digest}-step{step}"
@@ -205,6 +205,8 @@ def _imported(
                 "reported_failures": None if extra is None else len(extra),
             }
             write_whole(store.home, RUN, run_id, row, tables, form=form and asdict(form))
+        elif bins and number_format_of(store.entry(run_id)) != bins:
+            raise FileError(f"{shown(path.name)} is imported as {run_id}, with other bins", "Remove that run first")
         done += rows.num_rows
         progress(done, done / table.num_rows, samples=table.num_rows)
     return [Store.open(store.home.where).entry(run_id) for run_id in run_ids]
@@ -289,8 +291,14 @@ def _texts(path: Path, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
     raise FileError(problem, "Give completions that TRL logged")
 
 
-def _form_of(path: Path, texts: Sequence[str]) -> NumberFormat | None:
-    """Of decimals as the first texts show it; of bins and codes it must be given."""
+def _form_of(path: Path, texts: Sequence[str], bins: Alphabet | None) -> NumberFormat | None:
+    """Of decimals as the first texts show it; of bins and codes it must be given, and theirs."""
+    if bins:
+        try:
+            check_bins(TextBins(bins, "as given"), texts)
+        except FileError as error:
+            raise FileError(f"{shown(path.name)}: {error.what}", error.fix) from error
+        return bins
     forms = Counter(map(other_form, texts))
     for form in ("bins", "binned", "codes"):
         if 2 * forms[form] > forms.total():

@@ -12,11 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from engine.chem.verdict import CRASH, TIME
+from engine.errors import FileError
 from engine.inspection import rollout_judging
 from engine.inspection.faults import sample_words
 from engine.inspection.judging import judge_run
-from engine.inspection.rollout_judging import is_unjudged, judge_rollouts, steps_of
-from engine.store.entries import Entry
+from engine.inspection.rollout_judging import judge_rollouts, steps_of
+from engine.store.entries import Entry, has_former_counts, is_unjudged
+from engine.store.reports.exporting import report_bytes
 from engine.store.reports.importing import import_report
 from engine.store.reports.rollouts import import_completions
 from engine.store.store import Store
@@ -127,6 +129,9 @@ def test_a_run_that_is_stopped_goes_on_where_it_was(
     stopped = store.entry(entry.id)
     done = store.rows(f"SELECT count(*) AS n FROM samples WHERE run_id = '{entry.id}' AND passed IS NOT NULL")[0]["n"]
     assert 0 < done < len(PAIRS) and is_unjudged(stopped) and stopped.row.get("passes") is None
+    assert not has_former_counts(stopped)
+    with pytest.raises(FileError, match=f"which texts of {entry.id} pass is not known yet. `judge {entry.id}` reads"):
+        report_bytes(stopped)
     seen: list[int] = []
     (finished,) = judge_rollouts([stopped], workers=1, progress=lambda done, samples: seen.append(done))
     assert seen[0] >= done and not finished.row.get("extra")

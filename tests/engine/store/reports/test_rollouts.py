@@ -20,6 +20,7 @@ from engine.store.reports.rollouts import import_completions, import_failures, i
 from engine.store.schema import RUN, SAMPLES
 from engine.store.staging import write_whole
 from engine.store.store import Store
+from tests.engine.store.reports.test_bins import UNIFORM
 from tests.engine.store.reports.test_importing import FAILED, FAILED_LINES, SUMMARY
 from tests.engine.store.stored_runs import assert_whole, store_at
 
@@ -126,6 +127,12 @@ def test_a_file_without_rewards_is_said_and_one_of_bins_needs_them(store: Store,
         import_completions(store, binned, warn=pytest.fail)
     (entry, _) = import_completions(store, binned, bins=BINS, warn=pytest.fail)
     assert entry.sheet["form"]["mode"] == "uniform"
+    others = BinFormat(edges=(-3.0, -1.0, 1.0, 3.0), mode="uniform")
+    with pytest.raises(FileError, match=rf"'completions_00010.parquet' is imported as {entry.id}, with other bins"):
+        import_completions(store, binned, bins=others, warn=pytest.fail)
+    codes = trl(tmp_path, completion=["[CONFORMER][C]<123>(<45>[O]<678>)<90>[/CONFORMER]"] * 4)
+    with pytest.raises(FileError, match=r"'completions_00010.parquet': its texts do not fit the bins as given: "):
+        import_completions(store, codes, bins=UNIFORM, warn=pytest.fail)
 
 
 DAMAGED = {
@@ -190,7 +197,7 @@ def test_failures_of_both_layouts(store: Store, tmp_path: Path, case: str) -> No
     name, content, smiles, written, codes = LAYOUTS[case]
     path = texts(tmp_path, name, content)
     assert file_form(path, "run").name == "failures"
-    (entry,) = import_failures(store, path, bins=BINS, warn=pytest.fail)
+    (entry,) = import_failures(store, path, bins=None if case == "lines" else UNIFORM, warn=pytest.fail)
     assert (entry.row["training_step"], entry.row["reported_failures"]) == (200, len(smiles))
     rows = store.rows("SELECT smiles, text, extra FROM samples ORDER BY sample_id")
     assert [row["smiles"] for row in rows] == smiles
@@ -201,7 +208,7 @@ def test_failures_of_both_layouts(store: Store, tmp_path: Path, case: str) -> No
 def test_failures_that_do_not_read_are_counted(store: Store, tmp_path: Path) -> None:
     warned: list[str] = []
     path = texts(tmp_path, "failed_step_3.txt", FAILED + "\n--- Failure #2 ---\nSMILES: CC\n")
-    import_failures(store, path, bins=BINS, warn=warned.append)
+    import_failures(store, path, bins=UNIFORM, warn=warned.append)
     assert warned == ["'failed_step_3.txt': 1 of 2 failures cannot be read"]
     with pytest.raises(FileError, match="lists no failure"):
         import_failures(store, texts(tmp_path, "failed_step_4.txt", FAILED[:90]), warn=pytest.fail)
