@@ -19,7 +19,7 @@ from engine.figures.words import agreeing, angstrom, counted, rounded
 from engine.inspection.molecules import CUT_BAR, JUDGED, SHOWS, DriftBin, sample_table
 from engine.questions.question import Column, Of, Option, Options, Tables
 from engine.records import RULE_HELP
-from engine.store.entries import Entry, without_samples
+from engine.store.entries import Entry, is_unjudged, without_samples
 from engine.store.schema import SAMPLES
 from engine.store.store import Store
 
@@ -107,7 +107,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         of_rows = pa.array([names[run_id] for run_id in table["run_id"].to_pylist()], pa.string())
         table = table.add_column(0, "name", of_rows)
     samples = sum(entry.parts[SAMPLES.name].rows for entry in entries)
-    return {"main": table, "all": pa.table({"samples": [samples]})}
+    return {"main": table, "all": pa.table({"samples": [samples], "has_unread": [any(map(is_unjudged, entries))]})}
 
 
 def answer(tables: Tables, options: Options) -> str:
@@ -120,12 +120,17 @@ def counts(tables: Tables) -> str:
     table, samples = tables["main"], tables["all"]["samples"][0].as_py()
     shown = f"{table.num_rows:,} of " if table.num_rows < samples else ""
     head = f"{shown}{counted(samples, 'sample')}"
+    failed = pc.sum(pc.invert(table["passed"])).as_py() or 0
     if table.num_rows and table["passed"].null_count == table.num_rows:
+        if tables["all"]["has_unread"][0].as_py():
+            return f"{head}, whose texts are not read yet: `judge` reads them."
         judged = table.filter(pc.is_valid(table["checks"]))
         right = pc.sum(pc.and_kleene(pc.equal(judged["checks"], ""), judged["geometry_right"])).as_py() or 0
         return f"{head}, with conformers and no texts{f': {right:,} right in 3D' if judged.num_rows else ''}."
+    if table.num_rows and table["clean"].null_count == table.num_rows:
+        return f"{head} without a text that was read: {failed:,} {agreeing(failed, 'fails', 'fail')} by a summary."
     columns = {name: table[name].to_numpy() for name in ("junk_blocks", "cut_blocks")}
-    failed, clean = (pc.sum(column).as_py() or 0 for column in (pc.invert(table["passed"]), table["clean"]))
+    clean = pc.sum(table["clean"]).as_py() or 0
     decodes = pc.sum(table["decodes"]).as_py()  # None where only old runs are chosen, which do not know
     decode = "" if decodes is None else f"{decodes:,} decode, "
     fail = f"{failed:,} {agreeing(failed, 'fails', 'fail')} the reports' rule"

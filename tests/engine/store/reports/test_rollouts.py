@@ -14,6 +14,7 @@ import pytest
 
 from engine.errors import DriftscopeError, FileError
 from engine.file_forms import file_form
+from engine.questions import ask
 from engine.records import BinFormat
 from engine.store.files import ASIDE
 from engine.store.reports.rollouts import import_completions, import_failures, import_summary
@@ -75,6 +76,8 @@ def test_each_step_is_a_run_with_its_rewards(store: Store, tmp_path: Path) -> No
     assert [reward["name"] for reward in rollouts[0]["rewards"]] == ["rmsd", "format"]
     assert [row["advantage"] for row in rollouts] == [0.5, -0.5, 0.0]
     assert [entry.id for entry in import_completions(store, path, warn=pytest.fail)] == [first.id, last.id]
+    answer = ask(Store.open(store.home.where), "drift_molecules", [first.id]).answer
+    assert answer.startswith("3 samples, whose texts are not read yet: `judge` reads them.")
     assert_whole(store)
 
 
@@ -239,6 +242,8 @@ def test_a_summary_is_a_run_without_texts(store: Store, tmp_path: Path) -> None:
         ("C=O", None, True, ["mismatch"], True, False),
         ("CC", None, False, ["no_eos"], False, True),
     ]
+    answer = ask(Store.open(store.home.where), "drift_molecules", [entry.id]).answer
+    assert answer.startswith("2 samples without a text that was read: 1 fails by a summary.")
     rows_without = ({"smiles": None, "lp_status": "PASS"}, {"smiles": 5}, {"smiles": ""}, {"lp_status": "PASS"}, 3)
     for number, row in enumerate(rows_without):
         document = SUMMARY | {"misses": {"lp_missed_failures": [missed[0], row]}}
