@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from engine.cli import terminal as cli
-from engine.cli.questions import WORKERS, worked
+from engine.cli.questions import WORKERS, worked, write_answer
 from engine.errors import DriftscopeError
 from engine.store.columns import rows_of
 
@@ -44,6 +44,8 @@ def belief(
         inspected = inspect_sample(store, sample.entry.id, sample.sample_id)
         request = request_of(inspected, decimals=CELLS[cell])
         request.compute(generation_with(request.question, load_model(request.entry, device)))
+        if not io.is_json:
+            return write_answer(store, "drift_belief", [of], {"belief_cell": cell})
         answered = ask(store, "drift_belief", [of], {"belief_cell": cell})
         return io.show(list(rows_of(answered.tables["main"])))
     entry = load_registry().find(of)

@@ -1,8 +1,9 @@
 """What a model believes of the numbers of a stored text by cell, and which cells ``shaped`` would strike.
 
 ``shaped`` is asked whether some right place is in a cell, given the atoms and the axes before it as written, in the
-narrowest tolerance that has a right cell. As there, it is asked by points, and a narrow place may be missed. Of a bin
-its middle alone is asked, the one place that it means.
+narrowest tolerance that has a right place anywhere on the axis, so that it is the same for cells of any width. As
+there, it is asked by points, and a narrow place may be missed. Of a bin its middle alone is asked, the one place that
+it means, in the narrowest tolerance that has a right bin.
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ import pyarrow as pa
 from engine.errors import UnsupportedMoleculeError
 from engine.figures.laws import Array, NumberLaw
 from engine.lp.numbers import AXES
-from engine.lp.places import TOLERANCES, Atoms, Boxes, MoleculePlaces, find
+from engine.lp.places import EVERYWHERE, TOLERANCES, Atoms, Boxes, MoleculePlaces, find
 from engine.records import BinFormat, Molecule, NumberFormat
 
 if TYPE_CHECKING:
     from engine.decode.number_laws import BlockLaws
 
-POINTS, LEAST_ASKED = 96, 1e-5
-"""Points of a cell that are asked; of the mass: cells with less are not asked."""
+POINTS, AXIS_POINTS, LEAST_ASKED, LEAST_WIDE_ANG = 96, 1024, 1e-5, 0.01
+"""Points of a cell that are asked, and of the whole axis; of the mass: cells with less are not asked. Narrower cells
+are asked as if so wide, about the same middle: too few points lie in them."""
 NOT_ASKED, WRONG, RIGHT = -1, 0, 1
 
 
@@ -58,14 +60,15 @@ def _right_cells(
     checks = places.checks[text_atoms.index(atom)]
     asked = np.flatnonzero((law.p > LEAST_ASKED) & (len(checks.others) > 0))  # a first atom has nothing to be off
     known = np.repeat(positions[atom][None], len(asked), axis=0)
-    low, high = law.low[asked], law.high[asked]
-    if only_middle:
-        low = high = (low + high) / 2
-    boxes = Boxes(np.zeros_like(asked), np.full_like(asked, axis), known, low, high)
+    middle, width = (law.low[asked] + law.high[asked]) / 2, law.high[asked] - law.low[asked]
+    half = np.zeros_like(width) if only_middle else np.maximum(width, LEAST_WIDE_ANG) / 2
+    boxes = Boxes(np.zeros_like(asked), np.full_like(asked, axis), known, middle - half, middle + half)
+    far = np.full(1, EVERYWHERE)
+    whole_axis = Boxes(boxes.atom[:1], boxes.axis[:1], known[:1], -far, far)
     right[asked] = WRONG
     for tolerance in range(len(TOLERANCES) if len(asked) else 0):
-        _, _, box = find(Atoms([(checks, positions[text_atoms], tolerance)]), boxes, POINTS)
-        if len(box):
-            right[asked] = np.isin(np.arange(len(asked)), box)
+        atoms = Atoms([(checks, positions[text_atoms], tolerance)])
+        if len(find(atoms, boxes if only_middle else whole_axis, AXIS_POINTS)[2]):
+            right[asked] = np.isin(np.arange(len(asked)), find(atoms, boxes, POINTS)[2])
             break
     return right.tolist()

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from engine.decode.generation import Generation
     from engine.models.loading import LoadedModel
 
-VERSION = 5
+VERSION = 6
 DECIMALS, AT_ONCE = 2, 4
 """Of the cells, and texts that are opened together."""
 SEED = 0

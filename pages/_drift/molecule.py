@@ -30,6 +30,7 @@ from engine.inspection.faults import (
 )
 from engine.inspection.runs import runs_with_samples
 from engine.inspection.sample import BlockEstimate, Inspected
+from engine.questions import drift_belief
 from engine.questions.drift_atoms import AS_WRITTEN, WORST, atom_tables
 from engine.questions.question import Tables
 from engine.store.store import Store
@@ -271,6 +272,7 @@ def _shape(
     if inspection.conformer is None:
         st.info(escaped(inspection.why_no_conformer), icon=":material/view_in_ar:", title="No conformer to show")
         return
+    ellipsoids = {} if beliefs is None else ellipsoids_of(beliefs, *_blocks_in_view(inspection))
     view3d(
         inspection.conformer,
         key=SHAPE,
@@ -279,8 +281,8 @@ def _shape(
         atoms=inspection.conformer_atoms,
         names=_names(inspection, of_atom),
         marks=atom_faults(inspection.sample, of_atom.values(), only=inspection.number),
-        caption=_shape_caption(inspection, on_top, is_branch=is_branch) + ("" if beliefs is None else ELLIPSOID_WORDS),
-        ellipsoids=None if beliefs is None else ellipsoids_of(beliefs, *_blocks_in_view(inspection)),
+        caption=_shape_caption(inspection, on_top, is_branch=is_branch) + (ELLIPSOID_WORDS if ellipsoids else ""),
+        ellipsoids=ellipsoids,
         height=VIEW_HEIGHT,
     )
 
@@ -345,8 +347,9 @@ def _atoms(
         shown = [
             row if row.atom is None else replace(row, curves=tuple(curves.get(first + row.atom, ()))) for row in shown
         ]
-        (of_model,) = beliefs["about"]["model"].to_pylist()
-        about.append(f"curves: what {of_model} believes of x, y and z, each given the numbers before it")
+        (of,) = beliefs["about"].to_pylist()
+        words = f"curves: what {of['model']} believes of x, y and z, each given the numbers before it"
+        about += filter(None, [words, of["check"]]) if curves else [drift_belief.answer(beliefs, {})]
     if other is not None:
         of_other = atom_tables(other, order, other.steps, other.estimates)
         other_view = view_of(of_other, other.run.lp_words or other.run.run_id)

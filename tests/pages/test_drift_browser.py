@@ -11,7 +11,7 @@ from engine.figures.words import fixed
 from engine.inspection.atoms import lost_tokens
 from engine.inspection.sample import inspect_sample
 from engine.questions import ask
-from tests.engine.inspection.made import DEMO_STORE
+from tests.engine.inspection.made import DEMO_STORE, demo_run
 from tests.pages.browser import Browser, Server, Visit, expect_harmless, shape, shape_words, visit
 from tests.pages.canvas_clicks import again, click_at
 from tests.pages.drift_stores import CUT, EXACT, WITH_JUNK
@@ -249,4 +249,15 @@ def test_what_the_model_believes_is_drawn_in_each_row_as_the_question_has_it(
         expect(seen.page.locator(".atoms .caption")).to_contain_text("each given the numbers before it")
         seen.page.mouse.move(2, 2)  # no atom is pointed at
         expect(shape_words(seen)).to_contain_text("each axis given those before")
+        expect_harmless(seen)
+
+
+def test_a_text_without_a_law_has_the_answer_in_place_of_curves(browser: Browser, demo_server: Server) -> None:
+    with visit(browser, demo_server, f"/drift?run={demo_run('qwen', 'group-v4.3')}&sample=18") as seen:
+        seen.page.get_by_role("button", name="Show what it believes of each number").click()
+        expect(seen.page.get_by_text("No number of this text has a law: demo-qwen:final")).to_be_visible(
+            timeout=120_000
+        )
+        expect(seen.page.locator(".atoms .curve")).to_have_count(0)
+        assert not seen.page.get_by_text("violet").count() and not seen.page.get_by_text("curves:").count()
         expect_harmless(seen)

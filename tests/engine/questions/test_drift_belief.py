@@ -25,6 +25,7 @@ from engine.lp.numbers import AXES
 from engine.models.loading import load_model
 from engine.models.registry import load_registry
 from engine.questions import ask, question_of
+from engine.questions.drift_belief import number_row
 from engine.questions.drift_coverage import coverage_rows, widths
 from engine.questions.question import NeedsWork
 from engine.records import FIXED4, BinFormat, NumberFormat
@@ -98,7 +99,38 @@ def test_a_sample_is_asked_once_and_its_rows_are_figures_of_the_cells(cache: Pat
         struck = sum(cell["p"] for cell in own if cell["right"] == WRONG) / p.sum()
         assert row["struck"] is None or row["struck"] == pytest.approx(struck)
     assert any(row["struck"] for row in rows) and all(row["struck"] is None for row in rows[:3])
-    assert run("ask", "drift_belief", SAMPLE).out.startswith("demo-qwen:final is least certain of ")
+    assert [row["written"] < row["low"] and row["is_inside"] for row in rows[:3]] == [True] * 3, "the frame's zeros"
+    said = run("ask", "drift_belief", SAMPLE).out
+    assert said.startswith("demo-qwen:final is least certain of ")
+    assert f"{sum(row['is_inside'] for row in rows)} of {len(rows)} numbers lie in" in said
+    assert f"not measured here: `belief {MODEL}`" in said
+    finer = [row["struck"] for row in run_json("belief", SAMPLE, "--cell", "0.001")]
+    assert finer == [row["struck"] and pytest.approx(row["struck"], abs=0.05) for row in rows], "by cells of any width"
+
+
+@pytest.mark.parametrize(
+    ("written", "low", "is_inside", "mode"),
+    [
+        (0.0, 0.0, True, "0.00"),
+        (0.1, 0.1, True, "0.10"),
+        (0.1099, 0.1, True, "0.10"),
+        (0.11, 0.1, False, "0.10"),
+        (-0.1, -0.11, True, "−0.10"),
+        (-0.11, -0.11, False, "−0.10"),
+        (0.2, 0.1, False, "0.10"),
+    ],
+)
+def test_a_number_is_where_its_cell_is_and_a_mode_as_it_is_written(
+    written: float, low: float, is_inside: bool, mode: str
+) -> None:
+    cell = {"block": 0, "axis": "x", "written": written, "rest": 0.0, "p": 1.0, "right": NOT_ASKED}
+    row = number_row([{**cell, "cell_low": low, "cell_high": low + WIDTH}], ["C"], {}, is_bins=False)
+    assert (row["is_inside"], row["modes"]) == (is_inside, f"{mode} (100 %)")
+
+
+def test_a_text_without_a_law_is_said() -> None:
+    without = f"{demo_run('qwen', 'group-v4.3')}/18"
+    assert run("belief", without).out.startswith("No number of this text has a law: demo-qwen:final under exact")
 
 
 ANSWERED = [entry.id for entry in DEMO_STORE.listing().entries if "samples" in entry.parts]
@@ -217,6 +249,7 @@ def test_texts_without_a_law_are_one_error_and_answers_follow_the_command_that_i
     assert widths_of == [{axis: of.get(axis, "") for axis in "xyz"} for of in expected]
     file = tmp_path / "a.txt"
     file.write_text("[SMILES]CCO[/SMILES][CONFORMER][C]<0.0,0.0,0.0>[C]<nan,0.0,0.0>[O]<0.0,0.0,0.0>[/CONFORMER]")
+    assert "not measured" not in ask(DEMO_STORE, "drift_belief", [SAMPLE]).answer
     assert "a.txt: demo-qwen:final has no law" in run("belief", MODEL, "--texts", str(file)).error
     assert ask(DEMO_STORE, "drift_coverage", [MODEL]).answer.endswith("3 texts: second.txt.")
 
