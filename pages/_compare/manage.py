@@ -15,7 +15,7 @@ from engine.comparing.measures import has_samples, is_pool, run_names
 from engine.decode.plan import Plan
 from engine.lp_records import lp_choices
 from engine.models.server import is_server_set
-from engine.store.entries import Entry, came_at, is_branch, is_profiled
+from engine.store.entries import Entry, came_at, is_branch, is_profiled, is_unjudged
 from engine.store.reports.exporting import report_bytes
 from engine.store.schema import REFERENCES, RUN, SAMPLES
 from engine.store.store import DEMO, Store
@@ -178,8 +178,9 @@ START = StartForm(
 
 
 def _buttons(_: Store, entry: Entry) -> None:
-    is_whole = SAMPLES.name in entry.parts
-    about = "All texts, in the reports’ file format (.json.gz)" if is_whole else "This run has no samples to export"
+    is_whole = SAMPLES.name in entry.parts and not is_unjudged(entry)
+    why = "Its texts are not judged yet" if is_unjudged(entry) else "This run has no samples to export"
+    about = "All texts, in the reports’ file format (.json.gz)" if is_whole else why
     file_button(
         "Export",
         partial(packed_report, entry),

@@ -27,6 +27,7 @@ from engine.profile.ingest import add_trace
 from engine.store.generations import import_pool
 from engine.store.references import write_references
 from engine.store.reports.importing import import_report
+from engine.store.reports.rollouts import import_completions
 from engine.store.schema import LOGIT_LOG, REFERENCES, RUN, TRACE
 from engine.store.staging import Staging, unfinished_runs
 from engine.store.store import Store
@@ -38,6 +39,7 @@ from tests.engine.inspection.made import demo_run
 from tests.engine.logits.logs import clean, new_log, objects, text, write
 from tests.engine.profile.made_traces import event
 from tests.engine.store.reports.documents import document
+from tests.engine.store.reports.test_rollouts import trl
 from tests.engine.store.stored_runs import MADE_AT, add, begun, store_at, written
 from tests.pages import apps as pages
 from tests.pages.apps import is_harmless, keys, query, section, shown, words
@@ -320,6 +322,12 @@ def test_what_ships_is_read_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     app = opened(manage="Several runs", run=TEST)
     assert app.button("remove-ticked").disabled and "add-tags" not in keys(app) and app.text_area[0].disabled
     assert opened(manage="Several runs", run="reported-002-llama-lp-1000").download_button[0].disabled
+
+
+def test_rollouts_that_are_not_judged_have_no_report(store: Store, tmp_path: Path) -> None:
+    first, _ = import_completions(store, trl(tmp_path / "a"), warn=pytest.fail)
+    button = opened(manage="Several runs", run=first.id).download_button[0]
+    assert button.disabled and button.proto.help == "Its texts are not judged yet"
 
 
 def test_a_trace_goes_with_its_file_and_keeps_its_run(
