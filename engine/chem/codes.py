@@ -12,7 +12,9 @@ unpickles.
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib import import_module
@@ -38,8 +40,8 @@ _UNIT = re.compile(
     re.DOTALL | re.ASCII,
 )
 _CONVERTER = (
-    "python -c \"from torch import load; from safetensors.torch import save_file; s = load('{0}', map_location='cpu', "
-    "weights_only=True); save_file({{k: v.contiguous() for k, v in s.get('state_dict', s).items()}}, '{1}')\""
+    'from torch import load; from safetensors.torch import save_file; s = load({0}, map_location="cpu", '
+    'weights_only=True); save_file({{k: v.contiguous() for k, v in s.get("state_dict", s).items()}}, {1})'
 )
 
 Decoder = Callable[[Sequence[str], Sequence[int]], Any]
@@ -172,7 +174,7 @@ def _places(decoder: Decoder, tokens: tuple[str, ...], codes: tuple[int, ...]) -
         made = np.asarray(decoder(tokens, codes), dtype=np.float64)
         if made.shape != (len(tokens), 3) or not np.isfinite(made).all():
             raise ValueError(f"it returned {made.shape} values for {len(tokens)} tokens, or some that are no numbers")
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise EnrichedError(f"its decoder gave no places ({type(error).__name__}: {error})") from error
     is_atom = [token.startswith("[") for token in tokens]
     return tuple(tuple(row) if atom else None for row, atom in zip(made.tolist(), is_atom, strict=True))
@@ -189,15 +191,16 @@ def decoder_of(name: str, weights: str = "") -> Decoder | None:
 def checked_decoder(name: str, weights: str = "") -> Decoder:
     """FileError where it cannot be had."""
     path = Path(weights) if weights else _OWN_WEIGHTS.get(name)
+    if path is not None and path.suffix != ".safetensors":
+        python = _CONVERTER.format(*(json.dumps(str(file)) for file in (path, path.with_suffix(".safetensors"))))
+        fix = f"Convert it once, where you trust it: python -c {shlex.quote(python)}"
+        raise FileError(f"the weights {shown(path, 200)} are pickled, or no safetensors, and are not loaded", fix)
     modules = {**modules_of(GROUP), **_BUILT_IN}
     if name not in modules:
         fix = f"Install the package that brings it (an entry point of {GROUP}), or use one of {', '.join(modules)}"
         raise FileError(f"there is no decoder {shown(name)}", fix)
     if path is None:
         raise FileError(f"the decoder {name} has no weights", "Name its safetensors file as `weights`")
-    if path.suffix != ".safetensors":
-        fix = f"Convert it once, where you trust it: {_CONVERTER.format(path, path.with_suffix('.safetensors'))}"
-        raise FileError(f"the weights {shown(path, 200)} are pickled, or no safetensors, and are not loaded", fix)
     if not path.is_file():
         raise FileError(f"the weights {shown(path, 200)} of the decoder {name} are not there", "Correct `weights`")
     return _loaded(modules[name], path, path.stat().st_mtime_ns)
@@ -207,7 +210,7 @@ def checked_decoder(name: str, weights: str = "") -> Decoder:
 def _loaded(module: str, path: Path, changed_at: int) -> Decoder:
     try:
         decoder: Decoder = import_module(module).load(path)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         problem = f"the decoder {module} cannot be loaded from {shown(path, 200)} ({type(error).__name__}: {error})"
         raise FileError(problem, "Give the weights that it was trained with") from error
     return decoder
@@ -225,6 +228,6 @@ def codes_from(document: Mapping[str, Any], folder: Path = Path()) -> CodeFormat
     form = CodeFormat(
         levels=tuple(levels), decoder=decoder, weights=str((folder / weights).absolute()) if weights else ""
     )
-    if decoder:
+    if decoder or weights:
         checked_decoder(form.decoder, form.weights)
     return form

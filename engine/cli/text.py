@@ -12,7 +12,7 @@ from engine.chem.other_forms import OTHER_WORDS, other_form
 from engine.cli import terminal as cli
 from engine.errors import DriftscopeError
 from engine.lp_records import DEFAULT_PLACEHOLDER, NO_LP, lp_of_text, split_cleanup, usual_placeholder
-from engine.records import READER_HELP, NumberFormat, ReaderName
+from engine.records import READER_HELP, CodeFormat, NumberFormat, ReaderName
 from engine.text.blocks import PROMPT, READ_FORMAT, FoundBlock, block_places, count_junk, find_blocks, read_blocks
 from engine.user_files import writing
 
@@ -166,7 +166,7 @@ def junk(
         cli.note(f"{reason}: nothing of this text could be judged")
     out.show(
         {
-            "format": other or "enriched",
+            "format": other or ("codes" if isinstance(form, CodeFormat) else "enriched"),
             "blocks": len(blocks),
             **counts,
             "rows": [{"block": index, **place, **row} for (index, place), row in zip(places, rows, strict=True)],

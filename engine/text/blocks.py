@@ -265,7 +265,8 @@ def has_letter(content: str) -> bool:
 
 
 def has_nonnumeric(content: str) -> bool:
-    return any(char not in NUMERIC for char in content)
+    """The joint of two codes in one place, ``3><2``, is none."""
+    return any(char not in NUMERIC for char in content.replace("><", ""))
 
 
 # --- where blocks stand -------------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ from engine.text.check import check_sample
 from engine.text.text_form import text_form_of
 from engine.text.tokenizer_build import QWEN_CODES, built_in
 from engine.text.tokenizers import TextTokenizer, load_tokenizer
+from tests.cli import run_json
 
 FORM = CodeFormat(levels=(2,) * 8)
 GOOD = "[C]<1>[C]<2>(<3>=<4>[O]<5>)<6>[O]<255>"
@@ -65,6 +66,15 @@ def test_each_damage_has_its_kind_and_its_place(was: str, now: str, block: int, 
     assert damaged[0] == block
     check = check_sample(text, ACID, form=FORM)
     assert not check.clean and not check.decodes and f"block {block} is {kinds[0]}" in check.why_not_clean[0]
+
+
+def test_the_joint_of_a_doubled_code_is_no_junk(tmp_path: Path) -> None:
+    file = tmp_path / "codes.json"
+    file.write_text('{"mode": "fsq", "levels": [2, 2, 2, 2, 2, 2, 2, 2]}', encoding="utf-8")
+    document = run_json("junk", GOOD.replace("<3>", "<3><9>"), f"--bins={file}")
+    assert document["kinds"] == {"exact": 6, "doubled_code": 1}
+    assert (document["format"], document["letters"], document["nonnumeric"]) == ("codes", 0, 0)
+    assert run_json("junk", GOOD.replace("<3>", "<3><x>"), f"--bins={file}")["nonnumeric"] == 1
 
 
 def test_a_sound_text_is_clean_and_a_cut_one_says_where() -> None:
@@ -190,17 +200,20 @@ def test_without_a_decoder_nothing_is_judged_and_the_verdict_says_why() -> None:
     assert as_decimals(text_of(GOOD), gone, keep=True) == WITHOUT_DECODER
 
 
-def test_pickled_weights_are_refused_with_the_command_that_converts_them(line_decoder: Path) -> None:
-    document = {"mode": "fsq", "levels": [2, 2], "decoder": "line", "weights": "model.ckpt"}
+@pytest.mark.parametrize("decoder", ["line", ""])
+def test_pickled_weights_are_refused_with_the_command_that_converts_them(line_decoder: Path, decoder: str) -> None:
+    folder = line_decoder.parent / 'it\'s "$HOME"'
+    folder.mkdir()
+    document = {"mode": "fsq", "levels": [2, 2], "decoder": decoder, "weights": "model.ckpt"}
     with pytest.raises(FileError) as caught:
-        codes_from(document, line_decoder.parent)
+        codes_from(document, folder)
     assert "not loaded" in caught.value.what and "weights_only=True" in caught.value.fix
     command = caught.value.fix.partition("trust it: ")[2]
     assert command.startswith("python -c ") and "model.safetensors" in command
     torch = pytest.importorskip("torch")
-    torch.save({"state_dict": {"w": torch.ones(2, 3)}}, line_decoder.parent / "model.ckpt")
+    torch.save({"state_dict": {"w": torch.ones(2, 3)}}, folder / "model.ckpt")
     exec(shlex.split(command)[2], {})
-    assert load_file(line_decoder.parent / "model.safetensors")["w"].shape == (2, 3)
+    assert load_file(folder / "model.safetensors")["w"].shape == (2, 3)
 
 
 @pytest.mark.parametrize(
@@ -224,10 +237,11 @@ def test_a_file_of_codes_says_what_is_wrong_with_it(
 
 def test_a_decoder_that_fails_is_an_error_of_its_text(line_decoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     form = CodeFormat(levels=FORM.levels, decoder="line", weights=str(line_decoder))
-    monkeypatch.setattr(Line, "__call__", lambda self, tokens, codes: np.zeros((1, 3)))
-    codes._places.cache_clear()
-    with pytest.raises(EnrichedError, match="gave no places"):
-        as_decimals(text_of(GOOD), form)
+    for fails in (lambda self, tokens, codes: np.zeros((1, 3)), lambda self, tokens, codes: sys.exit(3)):
+        monkeypatch.setattr(Line, "__call__", fails)
+        codes._places.cache_clear()
+        with pytest.raises(EnrichedError, match="gave no places"):
+            as_decimals(text_of(GOOD), form)
 
 
 def test_the_form_survives_a_runs_sheet_and_a_sample_of_texts_needs_its_file() -> None:
