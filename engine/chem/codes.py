@@ -18,6 +18,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib import import_module
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,7 +57,7 @@ class FoundCode(NamedTuple):
     closed: bool
     descriptor: str  # the token before it; empty where there is none
     is_last: bool  # the text ends in it, or before it
-    is_misplaced: bool
+    is_misplaced: bool  # it stands behind no token, or one of its codes is the next token's
 
 
 class ReadCode(NamedTuple):
@@ -71,7 +72,15 @@ class ReadCode(NamedTuple):
 
 def find_codes(text: str) -> Iterator[FoundCode]:
     """All codes of a text and all that are missing. A token without one has an empty block behind it. A link without
-    one counts where it follows a token, a code or a tag at once: elsewhere it may be anything."""
+    one counts where it follows a token, a code or a tag at once: elsewhere it may be anything. Of two codes behind a
+    token, where the next token has none, one is behind the wrong token."""
+    found = list(_found_codes(text))
+    for code, after in zip_longest(found, found[1:]):
+        is_next_bare = after is not None and after.start == after.end == code.end + len(after.descriptor)
+        yield code._replace(is_misplaced=True) if is_next_bare and "><" in code.content else code
+
+
+def _found_codes(text: str) -> Iterator[FoundCode]:
     behind = 0
     for unit in _UNIT.finditer(text):
         codes, token = unit["codes"] or unit["stray"] or "", unit["token"] or ""

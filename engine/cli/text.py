@@ -24,6 +24,7 @@ BINS_HELP = "numbers of bins: of a JSON FILE, or in brackets of WIDTH angstrom f
 BINS = cli.option(None, BINS_HELP, metavar="FILE or WIDTH RANGE")
 Bins = tuple[str, str] | None
 READER = cli.option("strict", READER_HELP)
+FORMATS: dict[type[NumberFormat], str] = {CodeFormat: "codes"}  # besides enriched text
 
 
 def form_of(bins: Bins, *decimals: int | str) -> NumberFormat:
@@ -166,7 +167,7 @@ def junk(
         cli.note(f"{reason}: nothing of this text could be judged")
     out.show(
         {
-            "format": other or ("codes" if isinstance(form, CodeFormat) else "enriched"),
+            "format": other or FORMATS.get(type(form), "enriched"),
             "blocks": len(blocks),
             **counts,
             "rows": [{"block": index, **place, **row} for (index, place), row in zip(places, rows, strict=True)],

@@ -53,7 +53,7 @@ OF_CODES: Mapping[str, str] = {
     "missing_code": "it has no code",
     "doubled_code": "it has more than one code",
     "outside_codes": "its code is none of the codebook",
-    "misplaced_code": "a code stands behind no token of the SMILES",
+    "misplaced_code": "a code stands behind the wrong token, or behind none",
 }
 LINK = "bond, branch or ring digit"
 TAKEN_BY_GROUP = frozenset({"tail_bin", "missing_semicolon"})

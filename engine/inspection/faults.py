@@ -30,7 +30,7 @@ OTHER_DAMAGE = {
     "missing_code": ("has no code", "have no code"),
     "doubled_code": ("has more than one code", "have more than one code"),
     "outside_codes": ("has a code of no codebook", "have codes of no codebook"),
-    "misplaced_code": ("stands behind no token of the SMILES", "stand behind no token of the SMILES"),
+    "misplaced_code": ("stands behind the wrong token, or behind none", "stand behind the wrong token, or behind none"),
 }
 """Of blocks without a fault, one and several, by their kind; from the third on of bins or codes alone."""
 _ALIKE = re.compile(r"(?<![\d.])(([\d.]+) Å ([^,]*)), at (least|most) \2 is")

@@ -72,7 +72,9 @@ class FoundBlock:
     closed: bool
     descriptor: str = ""  # the "[C]" that it follows; empty when it follows none
     is_last: bool = False  # of bare bins: not closed, and the text ends in it
-    is_shared: bool = False  # of bare bins: it stands for two atoms; of codes: it stands behind no token of the SMILES
+    is_shared: bool = (
+        False  # of bare bins: it stands for two atoms; of codes: it stands behind the wrong token, or none
+    )
     is_code: bool = False
 
     @property

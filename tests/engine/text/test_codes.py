@@ -55,6 +55,8 @@ def text_of(answer: str) -> str:
         ("(<3>", "(<3", 2, ["punctuation"]),
         ("[C]<1>", "<7>[C]<1>", 0, ["misplaced_code"]),
         ("=<4>[O]<5>", "=[O]<4><5>", 3, ["missing_code"]),
+        ("<3>=<4>", "<3><4>=", 2, ["doubled_code", "misplaced_code"]),
+        ("<3>=<4>", "<3><4>=<4>", 2, ["doubled_code"]),
     ],
 )
 def test_each_damage_has_its_kind_and_its_place(was: str, now: str, block: int, kinds: list[str]) -> None:
