@@ -598,7 +598,7 @@ def branch(
         at, lp = branching.lost_place(inspected), lp or branching.PUT_RIGHT
     place = branching.place_of(store, inspected, at)
     set_threads(threads)
-    lp = lp or place.plan.plan.lp
+    lp = lp or branching.usual_lp(place.plan.plan.lp)
     loaded = load_model(place.plan.model.entry(), device, place.plan.model.dtype)
     found = branching.alternatives_at(loaded, place, lp)
     tokens = branching.likely_tokens(place, found, least) if is_all else [token] if token is not None else []

@@ -18,11 +18,15 @@ from engine.chem.smiles import parse_written
 from engine.decode.plan import GENERATION_BITS, Branch
 from engine.errors import ConstraintError, RunError
 from engine.figures.words import percent
+from engine.inspection.runs import number_format
 from engine.inspection.sample import Inspected
 from engine.jobs.plan import RunPlan
 from engine.jobs.scoring import loaded_for, written_with
 from engine.jobs.service import Job, Work
-from engine.lp_records import full_name, split_cleanup
+from engine.lp.constraint import LpParameters, build_constraint
+from engine.lp.follower import AutomatonRows, Follower
+from engine.lp.table import NO_ID
+from engine.lp_records import DEFAULT_LP, full_name, lp_record, split_cleanup
 from engine.store.entries import Entry
 from engine.store.files import Files
 from engine.store.store import Store, is_temporary
@@ -76,11 +80,13 @@ def place_of(store: Store, inspection: Inspected, at: int) -> Place:
         raise RunError(f"{name} has no token {at:,}", f"It has {len(ids):,}; they count from 0")
     number, generation = divmod(sample["sample_id"], whole.plan.generations)
     key = number | generation << GENERATION_BITS if whole.plan.branch is None else whole.plan.branch.key
+    whole = replace(whole, plan=replace(whole.plan, descriptors=inspection.descriptors))  # as the ids before it spell
     return Place(name, sample["smiles"], ids, at, whole, key)
 
 
 def lost_place(inspection: Inspected) -> int:
-    """The position of the token that lost the molecule; an error where no branch can put it right."""
+    """Where a branch may put the molecule right: at the token that lost it, or where that had to come, at the last one
+    before it that is a choice. An error where no branch can."""
     fix = "Choose a token before it, and branch there under any LP"
     if not inspection.lost:
         raise RunError("no token of this sample is known to have lost the molecule", "Choose a token")
@@ -91,7 +97,27 @@ def lost_place(inspection: Inspected) -> int:
         raise RunError("no right place was left when its block began: atoms before it are wrong already", fix)
     if len(inspection.shapes) > 1:
         raise RunError(f"the answer has several conformers, and {PUT_RIGHT} writes one", fix)
-    return lost.token
+    follower, ids, choice = _follower(inspection), inspection.sample["token_ids"], lost.token
+    for at, id_ in enumerate(ids[: lost.token]):
+        if follower.forced_id == NO_ID:
+            choice = at
+        if not follower.follow((id_,)):
+            raise RunError(f"token {at:,}, which comes before it, is wrong already: {PUT_RIGHT} does not allow it", fix)
+    return choice if follower.forced_id == ids[lost.token] else lost.token
+
+
+def _follower(inspection: Inspected) -> Follower:
+    """Of this sample's molecule, under ``PUT_RIGHT``."""
+    tokenizer = inspection.tokenizer
+    assert tokenizer is not None, "without one no token is known to have lost it"
+    parameters = LpParameters(form=number_format(inspection.run))
+    constraint = build_constraint(PUT_RIGHT, tokenizer, tokenizer.vocab_size, parameters)
+    return Follower(AutomatonRows(constraint.automaton), constraint.compile(inspection.molecule))
+
+
+def usual_lp(lp: str) -> str:
+    """Of a branch that names none: its parent's, but ``exact`` where only a server holds to that."""
+    return DEFAULT_LP if lp_record(split_cleanup(lp)[0]).by_server else lp
 
 
 @dataclass(frozen=True, slots=True)

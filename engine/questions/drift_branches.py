@@ -34,10 +34,11 @@ COLUMNS = {
     "usable": Column("usable", help="Clean, stereo right, geometry right"),
     "rmsd_ang": Column("RMSD to the first", "Å", "Heavy atoms, superposed; empty where a text is not readable"),
     "failed": Column("checks failed", wrap_px=320),
-    **dict.fromkeys(("place", "is_parent", "token_id"), Column(is_hidden=True)),
+    **dict.fromkeys(("place", "is_parent", "is_same", "token_id"), Column(is_hidden=True)),
 }
 CHARTS = (Chart("bars", "rmsd_ang", "token", "branches", colour="lp"),)
 TABLES = ("main",)
+NO_PARENT = "the sample that it goes on from is not in this store"
 
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
@@ -77,6 +78,7 @@ def _row(seen: Inspected, parent: Inspected | None, at: int) -> dict[str, Any]:
         "lp": seen.run.lp_words,
         "token": "" if tokenizer is None or id_ is None else tokenizer.piece(id_),
         "token_id": id_,
+        "is_same": parent is not None and ids == parent.sample["token_ids"],
         **{name: step.get(name) for name in ("p_raw", "p_lp")},
         **{name: sample[name] for name in ("clean", "usable")},
         "rmsd_ang": None if parent is None else _rmsd_ang(seen.of_conformer(number), parent.of_conformer(number)),
@@ -104,8 +106,14 @@ def answer(tables: Tables, options: Options) -> str:
         )
         if place in parents and parents[place]["usable"] is not None:
             words += f", the sample itself is{'' if parents[place]['usable'] else ' not'}"
-        lines.append(f"{words}; {_rmsd_words([row['rmsd_ang'] for row in branches if row['rmsd_ang'] is not None])}.")
+        lines.append(f"{words}; {_against_parent(branches) if place in parents else NO_PARENT}.")
     return answer_text(lines)
+
+
+def _against_parent(branches: Sequence[dict[str, Any]]) -> str:
+    same = sum(row["is_same"] for row in branches)
+    words = f"{same} of {len(branches)} has the sample's own tokens again; " if same else ""
+    return words + _rmsd_words([row["rmsd_ang"] for row in branches if row["rmsd_ang"] is not None])
 
 
 def _rmsd_words(known: Sequence[float]) -> str:

@@ -14,12 +14,21 @@ from engine.errors import DriftscopeError
 from engine.figures.words import counted, percent
 from engine.inspection.runs import run_facts
 from engine.inspection.sample import Inspected
-from engine.jobs.branching import LEAST, PUT_RIGHT, TokenChoice, alternatives_work, branch_work, lost_place, place_of
+from engine.jobs.branching import (
+    LEAST,
+    PUT_RIGHT,
+    TokenChoice,
+    alternatives_work,
+    branch_work,
+    lost_place,
+    place_of,
+    usual_lp,
+)
 from engine.jobs.service import Work
 from engine.lp_records import LPS, lp_record
 from engine.store.entries import branch_place
 from engine.store.store import Store, is_temporary
-from pages._kit.asked import asked, progress, show_error
+from pages._kit.asked import Asked, asked, progress
 from pages._kit.components.atom_view import visible
 from pages._kit.errors import escaped
 from pages._kit.inspected import inspected, open_store, save_run
@@ -48,7 +57,7 @@ def ask(inspection: Inspected, at: int | None) -> None:
     if at is None or not inspection.can_score:
         return
     chosen = st.session_state.get(f"branch-lp-{inspection.run.run_id}")
-    lp = str(chosen or inspection.run.lp_record.name)
+    lp = str(chosen or usual_lp(inspection.run.lp_record.name))
     alternatives = asked("alternatives", *_of(inspection), at, lp)
     if alternatives.job is None and alternatives.result is None:
         alternatives.submit(lambda: alternatives_work(place_of(open_store(), inspection, at), lp))
@@ -72,11 +81,17 @@ def show(inspection: Inspected, at: int | None, on_written: OnWritten = lambda b
         progress(writing, f"branch-{key}", on_done=lambda run_id: on_written(f"{run_id}/0"))
         return
     with st.container(gap="xsmall", key=f"branching-{key}"):
-        show_error(writing)
+        _show_error(writing)
         if inspection.lost:
             _put_right(inspection, key)
         if at is not None:
             _alternatives(inspection, at, key)
+
+
+def _show_error(of: Asked) -> None:
+    """As a caption: a box is too wide for the column of the 3D view."""
+    if of.error:
+        st.caption(f":red[:material/error: {escaped(of.error)}]")
 
 
 def _put_right(inspection: Inspected, key: str) -> None:
@@ -97,7 +112,7 @@ def _put_right(inspection: Inspected, key: str) -> None:
 
 
 def _alternatives(inspection: Inspected, at: int, key: str) -> None:
-    names, own = [name for name in LPS if not lp_record(name).by_server], inspection.run.lp_record.name
+    names, own = [name for name in LPS if not lp_record(name).by_server], usual_lp(inspection.run.lp_record.name)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="xsmall"):
         lp = st.selectbox(
             "Branch under the LP",
@@ -120,7 +135,7 @@ def _alternatives(inspection: Inspected, at: int, key: str) -> None:
             )
         elif found.job is None:
             st.button(f"Alternatives at {at:,}", key=f"branch-ask-{key}", on_click=ask, args=(inspection, at))
-    show_error(found)
+    _show_error(found)
     if found.job is not None:
         progress(found, f"alternatives-of-{key}")
     elif found.result is not None:

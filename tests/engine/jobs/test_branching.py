@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +13,26 @@ from engine.comparing.measures import run_name
 from engine.inspection.sample import inspect_sample
 from engine.jobs.branching import lost_place
 from engine.questions import ask, models_of, question_of
+from engine.store.entries import entry_folder
+from engine.store.schema import RUN
 from engine.store.store import Store
 from tests.cli import run, run_json
-from tests.engine.inspection.made import demo_run
+from tests.engine.inspection.made import DEMO_STORE, demo_run
 from tests.engine.questions.declared import assert_as_declared
 from tests.engine.store.stored_runs import assert_whole
 from tests.pages.drift_stores import EXACT, with_demo
 
 JUNK, HERE = demo_run("qwen", "group-v2.1"), ("--threads", "1")
+PARTS = ("qwen-final-group-v4.3-3849e6", "bins-final-none", "bins-final-group-v2.1", "qwen-final-grammar")
+ENTRIES = DEMO_STORE.listing().entries
+V43, BINS, BINS_JUNK, GRAMMAR = (next(entry.id for entry in ENTRIES if part in entry.id) for part in PARTS)
 PARENT, LOST = 5, 106
 """A sample of the exact run that a token lost, and its position."""
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    return with_demo(tmp_path_factory.mktemp("branches"), EXACT, JUNK)
+    return with_demo(tmp_path_factory.mktemp("branches"), EXACT, JUNK, V43, BINS, BINS_JUNK, GRAMMAR)
 
 
 @pytest.fixture(autouse=True)
@@ -92,6 +98,35 @@ def test_all_likely_tokens_are_one_run_and_a_question_says_how_much_they_decide(
     assert parent["token_id"] == ids_of(JUNK, 3)[60]
 
 
+def test_where_the_lost_token_had_to_come_the_number_before_it_is_another() -> None:
+    """The separator behind a bin."""
+    assert lost_place(inspect_sample(Store.open(), BINS, 7)) == 103
+    _, branch = run_json("branch", f"{BINS}/7", *HERE)["rows"]
+    assert not branch["is_same"] and branch["rmsd_ang"] > 0
+
+
+def test_descriptors_that_the_parents_lp_forced_stay() -> None:
+    document = run_json("branch", f"{BINS_JUNK}/0", *HERE)
+    at = document["branch_at"]
+    assert document["lp"] == "shaped" and ids_of(document["run_id"])[:at] == ids_of(BINS_JUNK)[:at]
+
+
+def test_an_lp_of_a_server_is_exact_in_its_branches_and_an_answer_that_comes_again_is_said() -> None:
+    document = run_json("branch", f"{GRAMMAR}/3", "--at", "50", *HERE)
+    assert document["lp"] == "exact" and ids_of(document["run_id"])[:50] == ids_of(GRAMMAR, 3)[:50]
+    again = run_json("branch", f"{EXACT}/3", "--at", "50", *HERE)["run_id"]
+    assert "1 of 1 has the sample's own tokens again" in ask(Store.open(), "drift_branches", [again]).answer
+
+
+def test_branches_of_a_sample_that_was_removed(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_id = run_json("branch", f"{EXACT}/3", "--at", "50", *HERE)["run_id"]
+    with_demo(tmp_path)
+    folder = entry_folder(RUN, run_id)
+    shutil.copytree(store.home.root / folder, tmp_path / folder)
+    monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path))
+    assert ask(Store.open(), "drift_branches", [run_id]).answer.endswith("goes on from is not in this store.")
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
@@ -100,6 +135,7 @@ def test_all_likely_tokens_are_one_run_and_a_question_says_how_much_they_decide(
         ((f"{EXACT}/999", "--at", "1"), "has no sample 999"),
         ((f"{EXACT}/3",), "no token of this sample is known to have lost the molecule"),
         ((f"{EXACT}/0",), "atoms before it are wrong already"),
+        ((f"{V43}/18",), "token 17, which comes before it, is wrong already"),
         ((f"{EXACT}/3", "--at", "40", "--all", "--least", "1"), "no other token has 100 %"),
         ((f"{EXACT}/3", "--at", "40", "--all", "--token", "5"), "exclude each other"),
         ((f"{EXACT}/{PARENT}", "--at", "150", "--lp", "shaped"), "is wrong already"),
