@@ -124,7 +124,7 @@ def verdict(sample: Row, blocks: Sequence[Row]) -> str:
 
 def _whole_words(blocks: Sequence[Row], of_each: str) -> str:
     """Of a clean text: of codes, which are no numbers, no block has one."""
-    if blocks and all(block["x"] is None for block in blocks):
+    if blocks and all(block.get("x", 0.0) is None for block in blocks):
         return f"every token of the SMILES{of_each} has its code"
     return f"every atom{of_each} has its block, and every block its three numbers"
 

@@ -91,7 +91,7 @@ def show(store: Store, inspection: Inspected, lead: str) -> None:
 
 def rule_words(sample: Mapping[str, Any]) -> str:
     if sample["passed"] is None:
-        return "not read" if sample["text"] else "no text"
+        return "no text was read"
     if not sample["passed"]:
         return "failed"
     return "passed, clean" if sample["clean"] else "passed"
