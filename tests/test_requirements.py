@@ -68,7 +68,7 @@ def test_the_engine_alone_brings_neither_the_app_nor_ray() -> None:
     imported = {
         name.partition(".")[0]
         for path in (ROOT / "engine").rglob("*.py")
-        if path.name != "vllm.py"  # which vLLM alone imports, in an environment of its own
+        if path.name not in ("vllm.py", "kernels.py")  # by vLLM alone, in its own environment; where there is Triton
         for node in ast.parse(path.read_text(encoding="utf-8")).body  # what is asked for on import, not on use
         for name in _imported(node)
     }

@@ -39,7 +39,7 @@ ROOMS: dict[str, tuple[int, tuple[str, ...]]] = {
     "engine/text/": (2_870, ("engine/text/*",)),
     "engine/chem/": (4_220, ("engine/chem/*",)),
     "engine/figures/, sandbox.py, errors.py, records.py, paths.py": (
-        2_300,
+        2_310,
         ("engine/figures/*", *(f"engine/{name}.py" for name in GROUND)),
     ),
     "the product": (63_190, ("app.py", "pages/*", "engine/*")),

@@ -95,6 +95,11 @@ def signed(value: float) -> str:
     return f"+{number(value)}" if value > 0 else number(value)
 
 
+def signed_nat(nat: float) -> str:
+    """A difference of log-probabilities: ``+0.0213 nat``"""
+    return f"{'+' if rounded(nat, 4) > 0 else ''}{fixed(nat, 4)} nat"
+
+
 def whole(value: float | None) -> str:
     """A count that may not be known, or a mean of counts without its decimals."""
     return UNKNOWN if value is None or math.isnan(value) else number(int(rounded(value)))

@@ -24,6 +24,7 @@ from engine.decode.diagnosis import log_chances
 from engine.decode.plan import Sampling
 from engine.decode.scoring import ReadBatch, Stored, check_stored, reader_of
 from engine.decode.steps import Counters
+from engine.figures.words import signed_nat
 from engine.logits import mismatch as words
 from engine.logits.mismatch import NOISE, Analysis, Finding, best_lag, constant_ends, moved, noise_of, scaled
 from engine.logits.token_streams import Floats, Logged, Streams, Whole
@@ -201,7 +202,7 @@ def explained(streams: Streams, first: Recipe, last: Recipe, values: Callable[[R
             named[cause] = details[cause]
     processing = [cause for cause in (words.TEMPERATURE, words.FILTERS, words.LP_MASK) if cause in named]
     if len(processing) > 1:
-        sizes = [f"{cause} {parts[cause].mean():+.3f} nat" for cause in processing]
+        sizes = [f"{cause} {signed_nat(float(parts[cause].mean()))}" for cause in processing]
         named[words.PROCESSED] = f"{named[processing[0]]} ({', '.join(sizes)})"
         for cause in processing:
             parts[words.PROCESSED] = parts[words.PROCESSED] + parts[cause]

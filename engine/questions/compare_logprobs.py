@@ -18,7 +18,7 @@ import numpy as np
 
 from engine.comparing.measures import run_names
 from engine.errors import DriftscopeError
-from engine.figures.words import capitalised, counted, percent
+from engine.figures.words import capitalised, counted, percent, signed_nat
 from engine.inspection.constrained import constraint_of_run
 from engine.inspection.kept_tables import KeptTable, weights_of
 from engine.inspection.runs import facts_of, model_entry, run_tokenizer
@@ -182,10 +182,10 @@ def answer(tables: Tables, options: Options) -> str:
     if not facts["tokens"]:
         return f"{facts['names']}: no sequence has the same tokens, with a value, in both."
     of = f"{facts['differing']:,} of {counted(facts['tokens'], 'token')} differ"
-    lines = [f"{facts['names']}: {of}, test - control is {facts['nat']:+.4f} nat in the mean."]
+    lines = [f"{facts['names']}: {of}, test - control is {signed_nat(facts['nat'])} in the mean."]
     for row in sorted(tables["main"].to_pylist(), key=lambda row: -row["size_nat"]):
         if row["known"]:
-            part = f"{row['nat']:+.4f} nat per token, {percent(row['share'])} of all parts"
+            part = f"{signed_nat(row['nat'])} per token, {percent(row['share'])} of all parts"
             lines.append(f"{capitalised(row['cause'])} ({row['known']}): {part}; {row['detail']}.")
     if len(lines) == 1:
         lines.append("No cause: what differs is within the noise of number formats.")

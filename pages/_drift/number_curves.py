@@ -53,7 +53,7 @@ def _curve(row: Row, cells: Sequence[Row]) -> Curve:
     tops = p / (high - low)
     tops = tops / tops.max()
     bars = [
-        f"M{start:.1f} {HIGH}V{HIGH * (1 - top):.1f}H{end:.1f}V{HIGH}z" if top > LEAST_HEIGHT and end > start else ""
+        f"M{start:.3g} {HIGH}V{HIGH * (1 - top):.3g}H{end:.3g}V{HIGH}z" if top > LEAST_HEIGHT and end > start else ""
         for start, end, top in zip(x(low), x(high), tops, strict=True)
     ]
     struck = [bar for bar, is_right in zip(bars, right, strict=True) if is_right == WRONG]
