@@ -92,8 +92,10 @@ def models_for(run: RunFacts) -> list[ModelEntry]:
 
 
 def question_of(inspection: Inspected, entry: ModelEntry, lp: str = "") -> Question:
-    """The sample as it is stored, for a model of the registry. ``lp``: in place of the run's own."""
+    """The sample as it is stored, for a model of the registry. ``lp``: in place of the run's own; where only a server
+    holds to that, nothing is masked here."""
     run = inspection.run
+    lp = lp or (NO_LP if run.lp_record.by_server else "")
     sample = inspection.sample
     tokenizer = inspection.tokenizer
     return Question(

@@ -62,7 +62,7 @@ CHARTS = (
           hover=("sequence", "position", "piece", "control", "test")),
 )  # fmt: skip
 TABLES = ("main", "tokens")
-VERSION, MOST_SHOWN = 1, 500  # tokens that are shown, the farthest apart first
+VERSION, MOST_SHOWN = 2, 500  # tokens that are shown, the farthest apart first
 
 
 def named(choices: Iterable[str]) -> dict[str, str]:
@@ -116,7 +116,9 @@ def compute(store: Store, entries: Sequence[Entry], options: Options, device: st
         constraint = build_constraint(options["files_lp"], loaded.tokenizer, loaded.vocab_rows, form)
     elif not options["streams"] and (run := facts_of(entries[0])).lp_record.name in LPS and run.constraint != NO_LP:
         constraint, style = constraint_of_run(run, loaded.tokenizer, loaded.vocab_rows), run.descriptors
-    made = as_tables(explain(streams, loaded, constraint, style), names, loaded.tokenizer.piece)
+    analysis = explain(streams, loaded, constraint, style)
+    unread = len(streams.sequences) - len(analysis.streams.sequences)
+    made = as_tables(analysis, names, loaded.tokenizer.piece, unread)
     for name, kept in kept_of(entries, options).items():
         kept.write(made[name])
     return made
@@ -146,7 +148,8 @@ def require_second(streams: Streams, names: str, model: str, of: Sequence[str], 
         raise NeedsWork(f"{model} has not read these tokens", ["logprobs", *of, f"--checkpoint={model}", *lp])
 
 
-def as_tables(analysis: Analysis, names: str, piece: Callable[[int], str]) -> Tables:
+def as_tables(analysis: Analysis, names: str, piece: Callable[[int], str], unread: int = 0) -> Tables:
+    """``unread``: sequences that the checkpoint was not asked of, since it reads no more tokens."""
     streams, parts = analysis.streams, analysis.parts
     change, total = streams.test - streams.control, sum(np.abs(part).sum() for part in parts.values())
     causes = []
@@ -167,6 +170,7 @@ def as_tables(analysis: Analysis, names: str, piece: Callable[[int], str]) -> Ta
         values = {"control": streams.control[place], "test": streams.test[place], "difference": change[place]}
         tokens.append({**about, **values, **{row["cause"]: parts[row["cause"]][place] for row in causes}})
     facts = {"names": names, "tokens": len(change), "differing": len(differs), "left_out": streams.left_out}
+    facts["unread"] = unread
     facts["nat"] = float(change.mean()) if len(change) else 0.0
     return {
         "main": rows_table(causes, ["cause", "known", "nat", "size_nat", "share", "detail"]),
@@ -189,5 +193,9 @@ def answer(tables: Tables, options: Options) -> str:
             lines.append(f"{capitalised(row['cause'])} ({row['known']}): {part}; {row['detail']}.")
     if len(lines) == 1:
         lines.append("No cause: what differs is within the noise of number formats.")
-    return answer_text(lines, [f"{counted(facts['left_out'], 'sequence')} without a partner of the same text."
-                               if facts["left_out"] else ""])  # fmt: skip
+    notes = []
+    if facts["left_out"]:
+        notes.append(f"{counted(facts['left_out'], 'sequence')} without a partner of the same text.")
+    if facts["unread"]:
+        notes.append(f"{counted(facts['unread'], 'sequence')} not read: the checkpoint reads the first tokens alone.")
+    return answer_text(lines, notes)

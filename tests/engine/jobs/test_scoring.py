@@ -6,16 +6,21 @@ import json
 import shutil
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
+from engine.decode.generation import Generation
 from engine.errors import RunError, StoreError
 from engine.inspection.lp_cost import cost_of_run
 from engine.inspection.runs import run_facts
+from engine.inspection.sample import inspect_sample
 from engine.jobs import scoring
-from engine.jobs.scoring import explain_run, score_run
+from engine.jobs.scoring import explain_run, question_of, score_run
+from engine.models.loading import load_model
+from engine.models.registry import load_registry
 from engine.questions import ask
 from engine.store.entries import write_part
 from engine.store.files import Files
@@ -23,7 +28,7 @@ from engine.store.schema import BLOCKS
 from engine.store.staging import rewrite_run
 from engine.store.store import DEMO, Store
 from tests.cli import run as run_command
-from tests.engine.inspection.made import demo_run, sample_row, write_run
+from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
 from tests.engine.store.stored_runs import assert_whole, folder_of, store_at
 from tests.small_models import use_small_model
 
@@ -170,3 +175,13 @@ def test_a_run_of_other_weights_is_refused(store: Store) -> None:
     path.write_text(json.dumps({**sheet, "row": {**sheet["row"], "weights": "0" * 64}}))
     with pytest.raises(RunError, match="other weights"):
         score_run(store.snapshot(), run_id)
+
+
+def test_a_sample_under_a_servers_lp_is_scored_without_a_mask() -> None:
+    (run_id,) = (entry.id for entry in DEMO_STORE.listing().entries if entry.row.get("lp") == "grammar")
+    seen = inspect_sample(DEMO_STORE, run_id, 3)
+    question = question_of(seen, load_registry().find("demo-qwen"))
+    generation = Generation(load_model(load_registry().find("demo-qwen"), "cpu"), [seen.molecule], question.plan)
+    (scored,) = generation.diagnosed([SimpleNamespace(sample_id=0, token_ids=question.token_ids)])  # type: ignore[list-item]
+    assert len(scored) == len(question.token_ids) > 100
+    assert all(0 < one.p_raw <= 1 and one.p_lp == pytest.approx(one.p_raw, rel=1e-3) for one in scored)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -296,4 +297,5 @@ def test_a_run_under_an_lp_is_compared_with_its_checkpoint(tmp_path: Path, monke
     run_id = demo_run("qwen", "exact")
     assert run("logprobs", run_id, "--json").code == 0
     answered = ask(DEMO_STORE, "compare_logprobs", [run_id])
+    assert re.search(r"[1-9]\d* sequences not read: the checkpoint reads the first", answered.answer)
     assert "No cause" in answered.answer and {row["known"] for row in answered.tables["main"].to_pylist()} <= {""}
