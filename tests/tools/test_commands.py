@@ -23,6 +23,7 @@ SMALL = {
     "bench.gpu": "--tiny",
     "bench.logits": "--entries 2000",
     "bench.number_laws": "--models demo-bins --blocks 4 --rounds 1",
+    "bench.peers": "--row 1 --rounds 0 --steps 4",
     "bench.processor": "--model demo-qwen --lp shaped --molecules 1",
     "bench.right_molecules": "--model demo-qwen --molecules 2 --repeats 1 --threads 1",
     "bench.rmsd": "--molecules 2 --part 1",

@@ -98,7 +98,7 @@ class Desk:
     def _peer(self, side: Side, batch: int, requests: Sequence[Request]) -> Run:
         """Straight through ``generate``, with the library's processor."""
         from tests.engine.lp.grammars import AnswerGrammar
-        from tools.bench._peers import peer_processor
+        from tools.bench._grammars import peer_processor
         from tools.training.evaluate import answers_of
 
         loaded, seconds, lengths = self.loaded, 0.0, list[int]()

@@ -1,10 +1,11 @@
 """What our LPs take in vLLM, and what they are worth there: ``python -m tools.bench.served``.
 
-First the time of a step at batch 32: of the plugin's rows, and of the masks of xgrammar, which vLLM uses, for the same
-molecules' regexes. Then tokens a second of all ways to the same molecules' answers, one after the other in each round:
-vLLM (from .venv-vllm, ``make vllm``) without an LP, with its own regex, with our plugin; our own decoding; plain
-``generate``; llama.cpp with a grammar, where ``make parity`` has built it. Answers without an LP have the lengths that
-``exact`` gives them. Without options: all that docs/benchmarks.md has.
+First the time of a step at batch 32: of the plugin's rows while the model writes under them in plain ``generate``, of
+our own decoding, and of the masks of xgrammar, which vLLM uses, for the same molecules' regexes. Then tokens a second
+of all ways to the same molecules' answers, one after the other in each round: vLLM without an LP, with its own regex,
+with our plugin (``make vllm-environment``); our own decoding; plain ``generate``; llama.cpp with a grammar (``make
+parity``). Answers without an LP have the lengths that ``exact`` gives them. Without options: all that is in
+docs/benchmarks.md.
 
     --model ALIAS      demo-qwen, demo-llama, demo-bins; may be repeated
     --shape NAME       random weights in this shape (such as qwen3-0.6b), asked for the smallest held-out molecules
@@ -24,14 +25,17 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
+from transformers import LogitsProcessor
 
+from engine.chem.enriched import prompt_of
 from engine.chem.smiles import parse_written
 from engine.decode.generation import Generation
 from engine.decode.plan import Plan, Sampling
@@ -40,6 +44,7 @@ from engine.lp.constraint import LpParameters, build_constraint
 from engine.lp.grammar import GrammarConstraint
 from engine.lp.served import ServedLp
 from engine.lp.served_rows import Compiler, ServedBatch, ServedRow, of_list
+from engine.lp.table import live_columns
 from engine.models.loading import LoadedModel, load_model, model_folder
 from engine.models.registry import entry_of_folder, load_registry
 from engine.paths import ROOT
@@ -47,14 +52,21 @@ from engine.records import Molecule
 from tools.bench._measure import figure, machine, note, show
 from tools.bench._served_llama import LlamaServed
 from tools.bench._sized import saved_model
+from tools.bench.processor import SAMPLING
 from tools.bench.sizes import SHAPES
+from tools.training.evaluate import answers_of
 from tools.vllm_server import VLLM_PYTHON, environment
 
 BATCH, FEW, STEPS, LIMIT = 32, 8, 150, 900
 SEED = 7
+Work = Callable[[], tuple[int, float]]
+"""Tokens and seconds."""
 FREE, FILTERED = Sampling(1.0), Sampling(0.7, 20, 0.8)
 VLLM_ARMS = ("none", "regex", "exact", "shaped")
-ARMS = (*(f"vLLM {arm}" for arm in VLLM_ARMS), "ours none", "ours exact", "generate", "llama.cpp grammar")
+LLAMA = "llama.cpp grammar"
+ARMS = (*(f"vLLM {arm}" for arm in VLLM_ARMS), "ours none", "ours exact", "generate", LLAMA)
+STEP_LPS = ("exact", "group-v2.1", "shaped")
+STEP_HEAD = "model|of a step|candidates|ms, median|ms, 95th of 100|in our decoding, ms, mean"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +81,14 @@ class Case:
     @property
     def is_shape(self) -> bool:
         return self.model in SHAPES
+
+    @property
+    def words(self) -> list[str]:
+        sampling = "T 1" if self.sampling == FREE else "T 0.7, top-k 20, top-p 0.8"
+        return [self.model, self.dtype, str(self.batch), sampling]
+
+
+CASE_HEAD = "model|numbers|batch|sampling"
 
 
 WHOLE = (
@@ -94,19 +114,18 @@ def main() -> None:
     chosen = parser.parse_args()
     note(machine("torch", "transformers"))
     if not VLLM_PYTHON.exists():
-        note("`make vllm` makes the environment that vLLM and xgrammar need; without it they are left out")
+        note("`make vllm-environment` makes the environment that vLLM and xgrammar need; without it they are left out")
     if not chosen.no_steps:
         loaded = load_model(load_registry().find((chosen.model or ["demo-qwen"])[0]), "cpu")
-        head, title = "of a step|ms, median|ms, 95th of 100", f"A step of {BATCH} rows, {loaded.entry.alias}"
-        show(title, head, step_times(loaded, molecules_of(BATCH), chosen.steps))
+        molecules = molecules_of(BATCH)
+        rows = step_times(loaded, molecules, chosen.steps, STEP_LPS) + mask_times(loaded, molecules, chosen.steps)
+        show(f"A step of {BATCH} rows", STEP_HEAD, rows)
     if chosen.steps_only:
         return
     rows = []
     for case, paces in measured(cases_of(chosen), chosen.rounds):
-        sampling = "T 1" if case.sampling == FREE else "T 0.7, top-k 20, top-p 0.8"
-        cells = [figure(paces[arm]) if arm in paces else "–" for arm in ARMS]
-        rows.append([case.model, case.dtype, str(case.batch), sampling, *cells])
-    show("Tokens a second", "|".join(["model", "numbers", "batch", "sampling", *ARMS]), rows)
+        rows.append([*case.words, *(figure(paces[arm]) if arm in paces else "–" for arm in ARMS)])
+    show("Tokens a second", "|".join([CASE_HEAD, *ARMS]), rows)
 
 
 def cases_of(chosen: argparse.Namespace) -> list[Case]:
@@ -134,50 +153,74 @@ def molecules_of(count: int, *, smallest: bool = False) -> list[Molecule]:
 # --- a step ----------------------------------------------------------------------------------------------------------
 
 
-def step_times(loaded: LoadedModel, molecules: Sequence[Molecule], steps: int) -> list[list[str]]:
-    """Of rows that follow random choices, with scores that are made before the clock runs."""
-    compiler = Compiler(loaded.tokenizer, loaded.vocab_rows)
-    table = []
-    for lp in ("exact", "group-v2.1", "shaped"):
-        asked = [ServedLp(lp, molecule.smiles, parameters=parameters_of(loaded)) for molecule in molecules]
-        rows = [ServedRow(compiler.compiled(request)) for request in asked]
-        batch = ServedBatch(rows[0].compiled.constraint, compiler.end_id, torch.device("cpu"))
-        ids: list[list[int]] = [[] for _ in rows]
-        times = []
-        for step in range(steps):
-            scores = _scores(len(rows), loaded.vocab_rows, step)
-            began = time.perf_counter()
-            for row, of_row in zip(rows, ids, strict=True):
-                row.follow(len(of_row), of_list(of_row), compiler.end_id)
-            scores = batch.apply(scores, range(len(rows)), rows)
-            times.append(time.perf_counter() - began)
-            for of_row, id_ in zip(ids, scores.argmax(dim=1).tolist(), strict=True):
-                of_row.append(id_)
-        assert not any(row.trouble for row in rows), "each wrote what its LP allows"
-        table.append(_times(f"our plugin, {lp}", times))
-    fill = []
-    for step in range(steps):
-        scores = _scores(len(molecules), loaded.vocab_rows, step)
+class _ClockedRows(LogitsProcessor):
+    """The plugin's rows in plain ``generate``, and the time of each of their steps."""
+
+    def __init__(self, compiler: Compiler, requests: Sequence[ServedLp], prompt: int) -> None:
+        self._end, self._prompt = compiler.end_id, prompt
+        self.rows = [ServedRow(compiler.compiled(request)) for request in requests]
+        self._batch = ServedBatch(self.rows[0].compiled.constraint, compiler.end_id, torch.device("cpu"))
+        self.times: list[float] = []
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        ids = input_ids[:, self._prompt :].tolist()
         began = time.perf_counter()
-        scores.fill_(-torch.inf)
-        fill.append(time.perf_counter() - began)
-    table.append(_times("minus infinity everywhere, alone", fill))
-    if VLLM_PYTHON.exists():
-        table += _xgrammar_times(loaded, molecules, steps)
+        for row, of_row in zip(self.rows, ids, strict=True):
+            row.follow(len(of_row), of_list(of_row), self._end)
+        masked = self._batch.apply(scores, range(len(self.rows)), self.rows)
+        self.times.append(time.perf_counter() - began)
+        return masked
+
+
+def step_times(loaded: LoadedModel, molecules: Sequence[Molecule], steps: int, lps: Sequence[str]) -> list[list[str]]:
+    """Of rows that follow what the model draws from its own scores: how many tokens ``shaped`` asks depends on both."""
+    compiler = Compiler(loaded.tokenizer, loaded.vocab_rows)
+    prompts = [loaded.tokenizer.encode(prompt_of(molecule.smiles)) for molecule in molecules]
+    table = []
+    for lp in lps:
+        requests = [ServedLp(lp, molecule.smiles, parameters=parameters_of(loaded)) for molecule in molecules]
+        clocked = _ClockedRows(compiler, requests, max(map(len, prompts)))
+        limits = [steps] * len(prompts)
+        with torch.inference_mode():
+            torch.manual_seed(SEED)
+            answers_of(loaded.model, prompts, limits, [compiler.end_id], logits_processor=[clocked], **SAMPLING)
+        assert not any(row.trouble for row in clocked.rows), "each wrote what its LP allows"
+        compiled = [row.compiled for row in clocked.rows]
+        live = live_columns(compiled[0].constraint.automaton, [each.program for each in compiled])
+        own = figure(own_step_ms(loaded, molecules, steps, lp))
+        table.append([loaded.entry.alias, f"our plugin, {lp}", f"{len(live):,}", *_times(clocked.times), own])
     return table
 
 
-def _scores(rows: int, vocab_rows: int, step: int) -> torch.Tensor:
-    return torch.randn((rows, vocab_rows), generator=torch.Generator().manual_seed(step))
+def own_step_ms(loaded: LoadedModel, molecules: Sequence[Molecule], steps: int, lp: str) -> float:
+    """What the LP and the draw take of a pass of our own decoding, in the mean."""
+    generation = Generation(loaded, molecules, Plan(lp, sampling=FREE, seed=SEED, limit=steps))
+    generation.run()
+    counters = generation.counters
+    return 1e3 * (counters.constraint_s + counters.sampling_s) / counters.forward_passes
 
 
-def _times(name: str, times: Sequence[float]) -> list[str]:
+def mask_times(loaded: LoadedModel, molecules: Sequence[Molecule], steps: int) -> list[list[str]]:
+    """Of a mask over all scores: what filling them with minus infinity takes alone, and xgrammar, where it is."""
+    fill = []
+    for step in range(steps):
+        scores = torch.randn((len(molecules), loaded.vocab_rows), generator=torch.Generator().manual_seed(step))
+        began = time.perf_counter()
+        scores.fill_(-torch.inf)
+        fill.append(time.perf_counter() - began)
+    times = {"minus infinity everywhere, alone": fill}
+    if VLLM_PYTHON.exists():
+        times |= _xgrammar_times(loaded, molecules, steps)
+    return [[loaded.entry.alias, name, "", *_times(of_steps), ""] for name, of_steps in times.items()]
+
+
+def _times(times: Sequence[float]) -> list[str]:
     """Without the first, in which all is read for the first time."""
     ordered = sorted(times[min(10, len(times) // 2) :])
-    return [name, figure(1e3 * statistics.median(ordered)), figure(1e3 * ordered[int(0.95 * len(ordered))])]
+    return [figure(1e3 * statistics.median(ordered)), figure(1e3 * ordered[int(0.95 * len(ordered))])]
 
 
-def _xgrammar_times(loaded: LoadedModel, molecules: Sequence[Molecule], steps: int) -> list[list[str]]:
+def _xgrammar_times(loaded: LoadedModel, molecules: Sequence[Molecule], steps: int) -> dict[str, list[float]]:
     """By the version that vLLM brings."""
     asked = {
         "regexes": [regex_of(molecule, loaded) for molecule in molecules],
@@ -189,28 +232,29 @@ def _xgrammar_times(loaded: LoadedModel, molecules: Sequence[Molecule], steps: i
         command, env=_environment(), input=json.dumps(asked) + "\n", capture_output=True, text=True, check=True
     )
     times = json.loads(child.stdout.splitlines()[-1])["times"]
-    whole = [step["fill"] + step["apply"] + step["accept"] for step in times]
-    return [
-        _times("xgrammar, whole", whole),
-        _times("xgrammar, filling the bitmask", [step["fill"] for step in times]),
-        _times("xgrammar, applying it", [step["apply"] for step in times]),
-    ]
+    return {
+        "xgrammar, whole": [step["fill"] + step["apply"] + step["accept"] for step in times],
+        "xgrammar, filling the bitmask": [step["fill"] for step in times],
+        "xgrammar, applying it": [step["apply"] for step in times],
+    }
 
 
 # --- tokens a second -------------------------------------------------------------------------------------------------
 
 
-def measured(cases: Sequence[Case], rounds: int) -> Iterator[tuple[Case, dict[str, float]]]:
-    """The median pace of each arm. A model is loaded once in each engine, for all of its cases."""
+def measured(cases: Sequence[Case], rounds: int, arms: Sequence[str] = ARMS) -> Iterator[tuple[Case, dict[str, float]]]:
+    """The median pace of each arm that can run. A model is loaded once in each engine, for all of its cases."""
     for model, dtype in dict.fromkeys((case.model, case.dtype) for case in cases):
         of_model = [case for case in cases if (case.model, case.dtype) == (model, dtype)]
         with ExitStack() as stack:
             aside = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="driftscope-served-")))
             loaded = _loaded(of_model[0], aside)
-            vllm = stack.enter_context(_Vllm(loaded, dtype)) if VLLM_PYTHON.exists() else None
-            llama = _llama(loaded, aside, dtype, stack)
+            has_vllm = VLLM_PYTHON.exists() and any(arm.startswith("vLLM") for arm in arms)
+            vllm = stack.enter_context(_Vllm(loaded, dtype)) if has_vllm else None
+            llama = _llama(loaded, aside, dtype, stack) if LLAMA in arms else None
             for case in of_model:
-                yield case, paces_of(case, loaded, vllm, llama, rounds)
+                works = works_of(case, loaded, vllm, llama)
+                yield case, paces_of(case, {arm: works[arm] for arm in arms if arm in works}, rounds)
 
 
 def _loaded(case: Case, aside: Path) -> LoadedModel:
@@ -229,12 +273,11 @@ def _llama(loaded: LoadedModel, aside: Path, dtype: str, stack: ExitStack) -> Ll
         return None
 
 
-def paces_of(
-    case: Case, loaded: LoadedModel, vllm: _Vllm | None, llama: LlamaServed | None, rounds: int
-) -> dict[str, float]:
+def works_of(case: Case, loaded: LoadedModel, vllm: _Vllm | None, llama: LlamaServed | None) -> dict[str, Work]:
+    """By arm."""
     molecules = molecules_of(case.batch, smallest=case.is_shape)
     limits = [sample.tokens for sample in _generation(case, loaded, molecules, "exact", "fast").run()]
-    works: dict[str, Callable[[], tuple[int, float]]] = {}
+    works: dict[str, Work] = {}
     if vllm is not None:
         for arm in VLLM_ARMS:
             works[f"vLLM {arm}"] = lambda arm=arm: vllm.run(arm, molecules, limits, case.sampling)  # type: ignore[misc]
@@ -245,7 +288,11 @@ def paces_of(
     ):
         works[name] = lambda lp=lp, backend=backend: _ours(case, loaded, molecules, lp, backend)  # type: ignore[misc]
     if llama is not None:
-        works["llama.cpp grammar"] = lambda: llama.run(molecules, LIMIT, case.sampling)
+        works[LLAMA] = lambda: llama.run(molecules, LIMIT, case.sampling)
+    return works
+
+
+def paces_of(case: Case, works: Mapping[str, Work], rounds: int) -> dict[str, float]:
     paces: dict[str, list[float]] = {name: [] for name in works}
     for round_ in range(rounds + 1):  # the first one warms
         for name, work in works.items():
