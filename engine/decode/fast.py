@@ -5,8 +5,8 @@ with keyed draws. With diagnostics or a tap, and without a GPU, shapes follow th
 a GPU: steps of fixed shapes, captured as CUDA graphs, several of them without a word to the host.
 
 A step reads a fixed number of tokens a row (a *width*), whatever has been written and not yet read; a row that has more
-goes on reading in the next step, and draws when it has read all. What the steps wrote is on the device, and comes to
-the host once in some steps, where texts are handed out and rows are given to the next requests. A graph is captured for
+goes on reading in the next step, and draws when it has read all. Some steps are begun at once; what each has written is
+handed out while those behind it run, and rows are given to the next requests when all are done. A graph is captured for
 each number of cache slots that is seen; prompts are read outside of it. Every step also runs as it is, on any device:
 the tokens are the same.
 """
@@ -116,6 +116,7 @@ class StaticLoop(Loop):
         self.is_active = torch.zeros(rows, dtype=torch.bool, device=device)
         self.ends_at = torch.zeros(rows, dtype=torch.int64, device=device)  # [B] the limit
         self.report = torch.zeros((STEPS, rows, TOKENS + room), dtype=torch.int64, device=device)
+        self.on_host = torch.zeros_like(self.report, device="cpu", pin_memory=device.type == "cuda")
         batch.pending = torch.zeros((rows, room + self.width), dtype=torch.int64, device=device)
         self.turn = torch.zeros(1, dtype=torch.int64, device=device)  # which report the next step writes
         self.graphs: dict[int, Callable[[], object]] = {}
@@ -131,12 +132,27 @@ class StaticLoop(Loop):
             return
         with self.clock("forward_s"):
             self.turn.zero_()
-            for number in range(STEPS):
-                self._graph(self._seen(number), batch)()
-                self.counters.forward_passes += 1
-            rows = self.report.tolist()  # the one copy to the host
-        with self.clock("constraint_s"):
-            self._hand_out_all(rows, batch)
+            ends = [self._begin(number, batch) for number in range(STEPS)]
+        went_back: set[int] = set()  # what such a row wrote since is void
+        for number, end in enumerate(ends):
+            with self.clock("forward_s"):
+                if end is not None:
+                    end.synchronize()
+                report = self.on_host[number].tolist()
+            with self.clock("constraint_s"):
+                self._hand_out_step(report, batch, went_back)
+        self.most_read = [0 if work is None else most for work, most in zip(batch.work, self.most_read, strict=True)]
+
+    def _begin(self, number: int, batch: RowBatch) -> torch.cuda.Event | None:
+        """One step, and the copy of its report to the host; on a GPU the event behind both."""
+        self._graph(self._seen(number), batch)()
+        self.counters.forward_passes += 1
+        self.on_host[number].copy_(self.report[number], non_blocking=True)
+        if self.body.device.type != "cuda":
+            return None
+        end = torch.cuda.Event()
+        end.record()
+        return end
 
     def _seen(self, number: int) -> int:
         """Slots that bound all positions of this step, whatever the steps before it have read."""
@@ -238,21 +254,16 @@ class StaticLoop(Loop):
         is_over = is_ended | (batch.pos >= self.ends_at) | (after.cell == LOST)
         self.is_active.logical_and_(~(is_ready & is_over))
 
-    def _hand_out_all(self, steps: list[list[list[int]]], batch: RowBatch) -> None:
-        went_back: set[int] = set()  # what such a row wrote since is void
-        for report in steps:
-            if any(reason == BROKEN for _, reason, *_ in report):
-                raise broken_logits(self.body.name)
-            for row, (count, reason, forced, is_seen, cell, node, *tokens) in enumerate(report):
-                if batch.work[row] is None or not count or row in went_back:
-                    continue
-                self.most_read[row] += count
-                at, is_forced, is_empty = (cell, node), forced != NO_ID, reason == EMPTY
-                if self._take(row, batch, tokens[:count], at, is_forced, is_empty, is_seen=bool(is_seen)):
-                    went_back.add(row)
-        for row, work in enumerate(batch.work):
-            if work is None:
-                self.most_read[row] = 0
+    def _hand_out_step(self, report: list[list[int]], batch: RowBatch, went_back: set[int]) -> None:
+        if any(reason == BROKEN for _, reason, *_ in report):
+            raise broken_logits(self.body.name)
+        for row, (count, reason, forced, is_seen, cell, node, *tokens) in enumerate(report):
+            if batch.work[row] is None or not count or row in went_back:
+                continue
+            self.most_read[row] += count
+            at, is_forced, is_empty = (cell, node), forced != NO_ID, reason == EMPTY
+            if self._take(row, batch, tokens[:count], at, is_forced, is_empty, is_seen=bool(is_seen)):
+                went_back.add(row)
 
     def _go_back(self, row: int, batch: RowBatch, work: Work, back: Back) -> None:
         super()._go_back(row, batch, work, back)
