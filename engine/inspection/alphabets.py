@@ -97,7 +97,8 @@ def write_references(
         as_it_is, *others = rows[start : start + len(forms)]
         for row in others:
             row["lost"] = as_it_is["right"] and not row["right"]
-            row |= writers[row["form"]].lost_at(mol) if row["lost"] else {}
+            if row["lost"]:
+                row.update(writers[row["form"]].lost_at(mol))
     table = pa.Table.from_pylist([row for row in rows if row["form"] != AS_IT_IS], schema=SCHEMA)
     kept_alphabets(references.entry).write(table)
     return WrittenReferences(references.entry, table)
@@ -173,10 +174,11 @@ class _Writer:
         found: Row = {}
         for tokenizer in self.tokenizers:
             marks = lost_blocks(text, smiles, tokens_of(text, tokenizer), self.form)
-            if marks:
-                mark = marks[0]
-                where = (
-                    "before its block" if mark.is_before else f"{ORDINALS[min(mark.place, 9) - 1]} token of {mark.axis}"
-                )
-                found |= {"check": mark.check, f"token_{tokenizer.name}": where}
+            if not marks:
+                continue
+            mark = marks[0]
+            where = f"{ORDINALS[min(mark.place, 9) - 1]} token of {mark.axis}"
+            if mark.is_before:
+                where = "before its block"
+            found.update({"check": mark.check, f"token_{tokenizer.name}": where})
         return found

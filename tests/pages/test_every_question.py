@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,34 +48,37 @@ REPORT = {
 }
 
 
+def without_lp(tokenizer: str, alias: str, unfinished: str, *answers: tuple[str, str]) -> dict[str, Any]:
+    """A report of answers that no LP wrote, each a SMILES and a text, and of one that did not end."""
+    passes = [
+        {"prompt_smiles": smiles, "decoded_text": f"[SMILES]{smiles}[/SMILES][CONFORMER]{text}[/CONFORMER]"}
+        for smiles, text in answers
+    ]
+    return {
+        "metadata": {"logit_processor_enabled": False, "tokenizer_name": tokenizer, "model_alias": alias},
+        "passes": passes,
+        "failures": [{"prompt_smiles": "CCO", "decoded_text": f"[SMILES]CCO[/SMILES][CONFORMER]{unfinished}"}],
+    }
+
+
 BINS = {"mode": "uniform", "L": -10.5748, "H": 10.5102, "n_bins": 256}
-OF_BINS = {
-    "metadata": {"logit_processor_enabled": False, "tokenizer_name": "qwen3", "model_alias": "m600"},
-    "passes": [
-        {"prompt_smiles": smiles, "decoded_text": f"[SMILES]{smiles}[/SMILES][CONFORMER]{text}[/CONFORMER]"}
-        for smiles, text in (
-            ("CC=O", "[C]144127129;[C]127134129;=[O]115126129;"),
-            ("c1ccoc1", "[c]142123129;1[c]139139129;[c]122141129;[o]115126129[c]127115129;1"),
-            ("CC=O", "[C]144127129;[C]127134000;=[O]115126amen129;"),
-        )
-    ],
-    "failures": [{"prompt_smiles": "CCO", "decoded_text": "[SMILES]CCO[/SMILES][CONFORMER][C][C]143128136;[O]1151"}],
-}
-
-
+OF_BINS = without_lp(
+    "qwen3",
+    "m600",
+    "[C][C]143128136;[O]1151",
+    ("CC=O", "[C]144127129;[C]127134129;=[O]115126129;"),
+    ("c1ccoc1", "[c]142123129;1[c]139139129;[c]122141129;[o]115126129[c]127115129;1"),
+    ("CC=O", "[C]144127129;[C]127134000;=[O]115126amen129;"),
+)
 CODES = {"mode": "fsq", "levels": [2] * 12}
-OF_CODES = {
-    "metadata": {"logit_processor_enabled": False, "tokenizer_name": "qwen3-codes", "model_alias": "m1700"},
-    "passes": [
-        {"prompt_smiles": smiles, "decoded_text": f"[SMILES]{smiles}[/SMILES][CONFORMER]{text}[/CONFORMER]"}
-        for smiles, text in (
-            ("CC=O", "[C]<144>[C]<1129>=<36>[O]<4095>"),
-            ("c1ccoc1", "[c]<142>1<3>[c]<139>[c]<1>[o]<900>[c]<77>1<5>"),
-            ("CC=O", "[C]<144><3>[C]=<36>[O]<4096>"),
-        )
-    ],
-    "failures": [{"prompt_smiles": "CCO", "decoded_text": "[SMILES]CCO[/SMILES][CONFORMER][C]<4>[C]<143>[O"}],
-}
+OF_CODES = without_lp(
+    "qwen3-codes",
+    "m1700",
+    "[C]<4>[C]<143>[O",
+    ("CC=O", "[C]<144>[C]<1129>=<36>[O]<4095>"),
+    ("c1ccoc1", "[c]<142>1<3>[c]<139>[c]<1>[o]<900>[c]<77>1<5>"),
+    ("CC=O", "[C]<144><3>[C]=<36>[O]<4096>"),
+)
 
 
 @dataclass(frozen=True)
