@@ -48,15 +48,19 @@ COLUMNS = {
     **{f"tokens_{name}": Column(f"tokens per atom, {name}") for name in TOKENIZERS},
     **{f"forced_{name}": Column(f"forced, {name}", "%", "Of all tokens of an answer") for name in TOKENIZERS},
     "tokenizer": Column("tokenizer"),
+    "tokens": Column("tokens per atom"),
+    "loses": Column("loses", help=f"More than {MOST_LOST:.0%} of the molecules"),
     "token": Column("lost by"),
     "check": Column("check"),
     "share": Column("share of the lost", "%"),
 }
 CHARTS = (
+    Chart("points", "tokens", "rmsd_ang", "choices", colour="form", interval="y", text="loses", log="y",
+          hover=("form", "tokenizer", "tokens", "rmsd_ang", "lost")),
     Chart("points", "lost", "form", colour="form", low="low", high="high"),
     Chart("heat", "form", "token", "atlas", size="share", text="molecules", split="tokenizer", across=2),
-)
-TABLES = ("main", "atlas")
+)  # fmt: skip
+TABLES = ("main", "choices", "atlas")
 
 
 def depends(store: Store, entries: Sequence[Any], options: Options) -> str:
@@ -80,7 +84,7 @@ def tables(store: Store, given: Sequence[str], options: Options) -> Tables:
         row for form, rows in by_form.items() for tokenizer in TOKENIZERS for row in _lost_by(form, tokenizer, rows)
     ]
     columns = ["form", "tokenizer", "token", "check", "molecules", "share"]
-    return {"main": rows_table(main), "atlas": rows_table(atlas, columns)}
+    return {"main": rows_table(main), "choices": rows_table(_choices(main)), "atlas": rows_table(atlas, columns)}
 
 
 def _of_form(form: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -109,6 +113,21 @@ def _of_form(form: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
+def _choices(main: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Each form with each tokenizer that writes it: what a group may train."""
+    return [
+        {
+            **{name: row[name] for name in ("form", "rmsd_ang", "lost", "low", "high")},
+            "tokenizer": tokenizer,
+            "tokens": row[f"tokens_{tokenizer}"],
+            "loses": f"{percent(row['lost'])} lost" if row["lost"] > MOST_LOST else None,
+        }
+        for row in main
+        for tokenizer in TOKENIZERS
+        if row[f"tokens_{tokenizer}"] is not None
+    ]
+
+
 def _lost_by(form: str, tokenizer: str, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Of the lost molecules of a form, by the token that lost them and the check that fails."""
     marks = [(row[f"token_{tokenizer}"], row["check"]) for row in rows if row["lost"] and row[f"token_{tokenizer}"]]
@@ -120,23 +139,19 @@ def _lost_by(form: str, tokenizer: str, rows: Sequence[Mapping[str, Any]]) -> li
 
 
 def answer(tables: Tables, options: Options) -> str:
-    main = tables["main"].to_pylist()
+    main, choices = tables["main"].to_pylist(), tables["choices"].to_pylist()
     lines = [
         f"{row['form']}: {percent(row['lost'])} of {counted(row['molecules'], 'molecule')} lost "
         f"({span(row['low'], row['high'], percent)}), RMSD {fixed(row['rmsd_ang'], 4)} Å, "
         f"{listed([_tokens(row, name) for name in TOKENIZERS if row[f'tokens_{name}']])} tokens per atom."
         for row in main
     ]
-    fit = [
-        (round(row[f"tokens_{name}"], 1), row["lost"], row["rmsd_ang"], row["form"], name)
-        for row in main
-        for name in TOKENIZERS
-        if row["lost"] <= MOST_LOST and row[f"tokens_{name}"]
-    ]
+    fit = [row for row in choices if row["lost"] <= MOST_LOST]
     if fit:
-        tokens, _, _, form, name = min(fit)
-        words = f"Fewest tokens of those that lose at most {percent(MOST_LOST)}: {form} with {name}"
-        lines.append(f"{words}, {fixed(tokens, 1)} per atom. How well a model learns them is not known here.")
+        best = min(fit, key=lambda row: (round(row["tokens"], 1), row["lost"], row["rmsd_ang"]))
+        words = f"{best['form']} with {best['tokenizer']}, {fixed(best['tokens'], 1)} per atom"
+        lines.append(f"Fewest tokens of those that lose at most {percent(MOST_LOST)}: {words}.")
+        lines.append("How well a model learns them is not known here.")
     return answer_text(lines)
 
 

@@ -63,12 +63,13 @@ def rows_of(model: SizedModel, names: Sequence[str], batch: int, rounds: int) ->
     tokens = FEW_TOKENS if model.layer_weights >= LARGE and batch > 8 else TOKENS
     asked = {name: model.in_form(*FORMS[name]) for name in names}
     sides = [(name, side) for name in names for side in (FREE, EXACT)]
+    clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
     backends = {(name, side): asked[name].backend(side) for name, side in sides}
     speeds: dict[tuple[str, str], list[float]] = {(name, side.lp): [] for name, side in sides}
     for number in range(rounds + 1):  # the first one warms up
         for name, side in sides:
             requests = asked[name].requests(side.lp, [tokens if number else 8] * batch)
-            run = timed(side, backends[name, side], requests, batch, time.process_time)
+            run = timed(side, backends[name, side], requests, batch, clock)
             if number:
                 speeds[name, side.lp].append(run.tokens_per_s)
     median = {key: statistics.median(values) for key, values in speeds.items()}
@@ -94,13 +95,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--batch", action="append", type=int, help="this one; may be repeated (1, 8 and 32)")
     parser.add_argument("--form", action="append", choices=list(FORMS), help="this one; may be repeated (all)")
     parser.add_argument("--rounds", type=int, default=3, help="timings of each side (%(default)s)")
+    parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32", help="(%(default)s)")
+    parser.add_argument("--threads", type=int, default=1, help="with more, seconds by the clock (%(default)s)")
     args = parser.parse_args(argv)
-    torch.set_num_threads(1)
+    torch.set_num_threads(args.threads)
     print(f"{machine('torch', 'transformers', 'numpy')}\n", flush=True)
     rows: list[tuple[str, ...]] = []
     batches = (1, 2) if args.tiny else args.batch or (1, 8, 32)
     for shape in [TOY] if args.tiny else [SIZES[name] for name in args.size or SIZES]:
-        model = SizedModel(shape, torch.device("cpu"), torch.float32, max(batches))
+        model = SizedModel(shape, torch.device("cpu"), getattr(torch, args.dtype), max(batches))
         for batch in batches:
             rows += rows_of(model, args.form or list(FORMS), batch, 1 if args.tiny else args.rounds)
             for row in rows[-len(args.form or FORMS) :]:
@@ -110,7 +113,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "model|batch|numbers|none, tokens/s|least .. most|exact, tokens/s|least .. most|exact over none|forced"
         "|tokens per atom|none, atoms/s|exact, atoms/s|none: over the first form|exact: over the first form"
     )
-    show("Decimals, bins and codes, float32", head, rows)
+    show(f"Decimals, bins and codes, {args.dtype}, threads: {args.threads}", head, rows)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,9 @@
     python -m tools.training.corpus --molecules 100000 --random-orders 2
 
 The folder holds ``settings.json``, ``plan.arrays`` (which molecules), ``shard-*.arrays`` (their conformers and texts)
-and, once all is done, ``manifest.json``. The same options and versions give the same files whatever the workers; a run
-that was stopped goes on where it was. ``packing`` makes of it what travels to the training machine.
+and, once all is done, ``manifest.json`` and ``molecules.smi`` (the SMILES of its conformers). The same options and
+versions give the same files whatever the workers; a run that was stopped goes on where it was. ``packing`` makes of it
+what travels to the training machine.
 
 The source is read in an order drawn by hash. Each of its molecules is offered whole where it is small enough, and as a
 few pieces of drawn sizes. Few of these have a stereocentre: a share of them gets groups that make some, and a share
@@ -32,7 +33,7 @@ import rdkit
 from rdkit import Chem
 
 from engine.chem.rdkit_log import captured_log
-from engine.comparing.array_files import Arrays, Meta, read_arrays, write_arrays
+from engine.comparing.array_files import Arrays, Meta, read_arrays, write_arrays, write_bytes
 from engine.comparing.file_jobs import FileJob, key_of, run_jobs
 from engine.errors import DriftscopeError, FileError
 from engine.paths import cache_folder
@@ -59,7 +60,7 @@ FORMAT = "2"
 SHARD_MOLECULES = 500  # some seconds of work
 SOURCES_A_JOB = 1_000
 WHOLE, PIECE = "whole", "piece"
-MANIFEST, SETTINGS, PLAN = "manifest.json", "settings.json", "plan.arrays"
+MANIFEST, SETTINGS, PLAN, SMILES = "manifest.json", "settings.json", "plan.arrays", "molecules.smi"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +131,8 @@ def build_corpus(folder: Path, settings: Settings, source: Iterable[str], worker
     # Also what the plan was made of, and shards of an older format that had more.
     remove_stale(folder, ("shard-*.arrays", "offers-*.arrays"), {done.path.name for done in finished})
     write_json(folder / MANIFEST, manifest)
+    smiles = dict.fromkeys(entry.texts[0][0] for entry in read_corpus(folder))
+    write_bytes(folder / SMILES, "".join(f"{line}\n" for line in smiles).encode())
     return manifest
 
 

@@ -57,7 +57,7 @@ def test_the_manifest_counts_what_is_there(built: Path) -> None:
     assert sum(manifest["sizes"].values()) == len(entries)
     assert {"rdkit", "numpy", "format"} == set(manifest["versions"])
     assert {path.name for path in built.iterdir()} == {
-        *("manifest.json", "settings.json", "plan.arrays"),
+        *("manifest.json", "settings.json", "plan.arrays", "molecules.smi"),
         *(f"shard-{index:05d}.arrays" for index in range(5)),
     }
 
@@ -66,6 +66,7 @@ def test_molecules_are_of_the_sizes_asked_for_each_once_and_never_held_out(built
     molecules = [decode(answer_of(entry, 0)) for entry in read_corpus(built)]
     assert all(4 <= decoded.mol.GetNumHeavyAtoms() <= 14 for decoded in molecules)
     assert len({decoded.smiles for decoded in molecules}) == len(molecules)
+    assert (built / "molecules.smi").read_text().splitlines() == [decoded.smiles for decoded in molecules]
     assert not any(is_held_out(decoded.smiles) for decoded in molecules)
 
 
