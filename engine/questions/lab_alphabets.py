@@ -50,15 +50,16 @@ COLUMNS = {
     "tokenizer": Column("tokenizer"),
     "tokens": Column("tokens per atom"),
     "loses": Column("loses", help=f"More than {MOST_LOST:.0%} of the molecules"),
-    "token": Column("lost by"),
-    "check": Column("check"),
-    "share": Column("share of the lost", "%"),
+    "token": Column("token"),
+    "checks": Column("checks that fail"),
+    "where": Column("lost by"),
+    "share": Column("share of the molecules", "%"),
 }
 CHARTS = (
     Chart("points", "tokens", "rmsd_ang", "choices", colour="form", interval="y", text="loses", log="y",
           hover=("form", "tokenizer", "tokens", "rmsd_ang", "lost")),
     Chart("points", "lost", "form", colour="form", low="low", high="high"),
-    Chart("heat", "form", "token", "atlas", size="share", text="molecules", split="tokenizer", across=2),
+    Chart("heat", "form", "where", "atlas", size="share", text="molecules"),
 )  # fmt: skip
 TABLES = ("main", "choices", "atlas")
 
@@ -83,7 +84,7 @@ def tables(store: Store, given: Sequence[str], options: Options) -> Tables:
     atlas = [
         row for form, rows in by_form.items() for tokenizer in TOKENIZERS for row in _lost_by(form, tokenizer, rows)
     ]
-    columns = ["form", "tokenizer", "token", "check", "molecules", "share"]
+    columns = ["form", "tokenizer", "token", "checks", "molecules", "share", "where"]
     return {"main": rows_table(main), "choices": rows_table(_choices(main)), "atlas": rows_table(atlas, columns)}
 
 
@@ -129,31 +130,42 @@ def _choices(main: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _lost_by(form: str, tokenizer: str, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Of the lost molecules of a form, by the token that lost them and the check that fails."""
-    marks = [(row[f"token_{tokenizer}"], row["check"]) for row in rows if row["lost"] and row[f"token_{tokenizer}"]]
-    about = {"form": form, "tokenizer": tokenizer}
+    """Of the lost molecules of a form, by the token that lost them; the checks that fail, the most frequent first."""
+    checks: dict[str, Counter[str]] = {}
+    for row in rows:
+        if row["lost"] and row[f"token_{tokenizer}"]:
+            checks.setdefault(row[f"token_{tokenizer}"], Counter())[row["check"]] += 1
     return [
-        {**about, "token": token, "check": check_words(check), "molecules": count, "share": count / len(marks)}
-        for (token, check), count in Counter(marks).most_common()
+        {
+            "form": form,
+            "tokenizer": tokenizer,
+            "token": token,
+            "checks": listed([check_words(check) for check, _ in of_token.most_common()]),
+            "molecules": of_token.total(),
+            "share": of_token.total() / len(rows),
+            "where": f"{token} ({tokenizer})",
+        }
+        for token, of_token in sorted(checks.items(), key=lambda item: -item[1].total())
     ]
 
 
 def answer(tables: Tables, options: Options) -> str:
     main, choices = tables["main"].to_pylist(), tables["choices"].to_pylist()
-    lines = [
-        f"{row['form']}: {percent(row['lost'])} of {counted(row['molecules'], 'molecule')} lost "
-        f"({span(row['low'], row['high'], percent)}), RMSD {fixed(row['rmsd_ang'], 4)} Å, "
-        f"{listed([_tokens(row, name) for name in TOKENIZERS if row[f'tokens_{name}']])} tokens per atom."
-        for row in main
-    ]
+    few = percent(MOST_LOST)
+    lines = []
     fit = [row for row in choices if row["lost"] <= MOST_LOST]
     if fit:
         best = min(fit, key=lambda row: (round(row["tokens"], 1), row["lost"], row["rmsd_ang"]))
         words = f"{best['form']} with {best['tokenizer']}, {fixed(best['tokens'], 1)} per atom"
-        lines.append(f"Fewest tokens of those that lose at most {percent(MOST_LOST)}: {words}.")
-        lines.append("How well a model learns them is not known here.")
+        molecules = counted(main[0]["molecules"], "molecule")
+        lines.append(f"Fewest tokens of the forms that lose at most {few} of {molecules}: {words}.")
+        closest = min(fit, key=lambda row: (row["rmsd_ang"], row["tokens"]))
+        words = f"{closest['form']} with {closest['tokenizer']}, RMSD {fixed(closest['rmsd_ang'], 4)} Å"
+        lines.append(f"Closest: {words}, {fixed(closest['tokens'], 1)} tokens per atom.")
+    worse = [row for row in main if row["lost"] > MOST_LOST]
+    words = listed(
+        [f"{row['form']} {percent(row['lost'])} ({span(row['low'], row['high'], percent)})" for row in worse]
+    )
+    lines.append(f"Others lose more: {words}." if worse else f"No form loses more than {few}.")
+    lines.append("How well a model learns a form is not known here.")
     return answer_text(lines)
-
-
-def _tokens(row: Mapping[str, Any], name: str) -> str:
-    return f"{fixed(row[f'tokens_{name}'], 1)} ({name})"

@@ -70,9 +70,14 @@ def test_what_lost_a_molecule_is_named_by_token(store: Store) -> None:
     lost = round(5 * rows_of(store)["coarse"]["lost"])
     for tokenizer in ("qwen3", "llama3"):
         of_it = [row for row in atlas if row["tokenizer"] == tokenizer]
-        assert sum(row["molecules"] for row in of_it) == lost and sum(row["share"] for row in of_it) == pytest.approx(1)
+        assert sum(row["molecules"] for row in of_it) == lost
+        assert sum(row["share"] for row in of_it) == pytest.approx(lost / 5)
+        assert len({row["token"] for row in of_it}) == len(of_it), "a cell of the chart is one row"
+        assert all(row["where"] == f"{row['token']} ({tokenizer})" for row in of_it)
         assert all(row["token"].endswith(("of x", "of y", "of z", "its block")) for row in of_it)
-    assert "Fewest tokens of those that lose at most 1.0 %: 256 uniform bins" in answered.answer
+    assert "Fewest tokens of the forms that lose at most 1.0 % of 5 molecules: 256 uniform bins" in answered.answer
+    assert "Closest: 4 decimals with llama3, RMSD 0.0001 Å" in answered.answer
+    assert "Others lose more: " in answered.answer and "coarse" in answered.answer
 
 
 def test_the_command_writes_and_the_terminal_asks(store: Store, tmp_path: Path) -> None:
@@ -82,7 +87,7 @@ def test_the_command_writes_and_the_terminal_asks(store: Store, tmp_path: Path) 
     file.write_text(json.dumps({"mode": "uniform", "L": -11, "H": 11, "n_bins": 22}))
     made = run_json("alphabets", "five", "--bin-files", str(file), "--molecules", "2", "--workers", "1", *place)
     assert {row["form"]: row["molecules"] for row in made}["wide"] == 2
-    assert "wide:" in run("ask", "lab_alphabets", *place).out
+    assert "wide 100 %" in run("ask", "lab_alphabets", *place).out
     file.write_text(json.dumps({"mode": "fsq", "levels": [2]}))
     assert "only their encoder writes" in run("alphabets", "five", "--bin-files", str(file), *place).error
     empty = run("ask", "lab_alphabets", "--store", str(tmp_path / "empty"))
