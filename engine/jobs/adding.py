@@ -12,7 +12,6 @@ from typing import Any
 from engine.chem.smiles import parse_smiles
 from engine.errors import DriftscopeError, ModelError, shown
 from engine.figures.words import parameter_count
-from engine.jobs.service import Job, Work
 from engine.lp.constraint import LpParameters, build_constraint
 from engine.lp_records import LPS
 from engine.models.loading import LoadedModel, load_model, load_outline
@@ -69,16 +68,6 @@ class Added:
             if why:
                 by_reason.setdefault(why, []).append(name)
         return by_reason
-
-
-def adding_work(request: AddRequest, sample: Sequence[str], *, dry_run: bool) -> Work[Added]:
-    """The same for the app's worker."""
-
-    def work(job: Job[Added]) -> Added:
-        job.say("looking through the folder")
-        return add_checkpoint(request, sample, dry_run=dry_run)
-
-    return work
 
 
 def add_checkpoint(request: AddRequest, sample: Sequence[str] = (), *, dry_run: bool = False) -> Added:

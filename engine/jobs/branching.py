@@ -22,7 +22,7 @@ from engine.inspection.runs import number_format
 from engine.inspection.sample import Inspected
 from engine.jobs.plan import RunPlan
 from engine.jobs.scoring import loaded_for, written_with
-from engine.jobs.service import Job, Work
+from engine.jobs.service import Job
 from engine.lp.constraint import LpParameters, build_constraint
 from engine.lp.follower import AutomatonRows, Follower
 from engine.lp.table import NO_ID
@@ -188,23 +188,16 @@ def write_branch(
 # --- in the app -----------------------------------------------------------------------------------------------------
 
 
-def alternatives_work(place: Place, lp: str) -> Work[list[TokenChoice]]:
-    def work(job: Job[list[TokenChoice]]) -> list[TokenChoice]:
-        return alternatives_at(loaded_for(replace(place.plan.model, device="auto"), job), place, lp)
-
-    return work
+def find_alternatives(place: Place, lp: str, job: Job[list[TokenChoice]]) -> list[TokenChoice]:
+    return alternatives_at(loaded_for(replace(place.plan.model, device="auto"), job), place, lp)
 
 
-def branch_work(store: Store, place: Place, lp: str, tokens: Sequence[int] | None) -> Work[str]:
+def branch_off(store: Store, place: Place, lp: str, tokens: Sequence[int] | None, job: Job[str]) -> str:
     """Its run's id. ``tokens``: none, and one is drawn; None: all that are likely there. A branch of an unsaved run is
     put next to it, others into the user's store."""
     parent = store.entry(place.name.rpartition("/")[0])
     files = parent.files if is_temporary(parent) else store.home
-
-    def work(job: Job[str]) -> str:
-        loaded = loaded_for(replace(place.plan.model, device="auto"), job)
-        chosen = likely_tokens(place, alternatives_at(loaded, place, lp)) if tokens is None else tokens
-        job.say("writing the branch" if len(chosen) < 2 else f"writing {len(chosen)} branches")
-        return write_branch(files, loaded, place, place.branch(lp, chosen), job.go_on)[0].id
-
-    return work
+    loaded = loaded_for(replace(place.plan.model, device="auto"), job)
+    chosen = likely_tokens(place, alternatives_at(loaded, place, lp)) if tokens is None else tokens
+    job.say("writing the branch" if len(chosen) < 2 else f"writing {len(chosen)} branches")
+    return write_branch(files, loaded, place, place.branch(lp, chosen), job.go_on)[0].id

@@ -1,6 +1,6 @@
 """A lane of the live page: a small run; a page reads its state while the worker writes.
 
-A page makes a ``LaneWatch``, hands ``lane_work`` to the service, and looks at the watch as often as it is drawn. An
+A page makes a ``LaneWatch``, hands ``write_lane`` to the service, and looks at the watch as often as it is drawn. An
 unfinished text is aligned as far as it goes; its last block, which is still open, gets no verdict.
 """
 
@@ -22,7 +22,7 @@ from engine.errors import ConstraintError, ModelError
 from engine.inspection.conformers import references_of
 from engine.inspection.realign import with_kinds
 from engine.jobs.plan import ModelChoice, RunPlan
-from engine.jobs.service import Job, Work
+from engine.jobs.service import Job
 from engine.lp_records import usual_placeholder
 from engine.records import Molecule
 from engine.store.files import Files
@@ -155,22 +155,14 @@ def _without_verdict_on_open_block(aligned: Alignment) -> Alignment:
     return replace(aligned, rows=rows, blocks=aligned.blocks[:last], readings=aligned.readings[:last])
 
 
-def warm_work(choice: ModelChoice) -> Work[None]:
+def warm_up(choice: ModelChoice, job: Job[None]) -> None:
     """Imports torch and transformers, and loads the model."""
+    import engine.jobs.run  # noqa: F401 - imported for its time
 
-    def work(job: Job[None]) -> None:
-        import engine.jobs.run  # noqa: F401 - imported for its time
-
-        job.models.get(choice.entry(), choice.device, choice.dtype)
-
-    return work
+    job.models.get(choice.entry(), choice.device, choice.dtype)
 
 
-def lane_work(watch: LaneWatch, files: Files) -> Work[None]:
-    return functools.partial(_write, watch, files)
-
-
-def _write(watch: LaneWatch, files: Files, job: Job[None]) -> None:
+def write_lane(watch: LaneWatch, files: Files, job: Job[None]) -> None:
     choice, settings = watch.plan.model, watch.plan.judge_settings
     job.say(f"loading {choice.alias or choice.folder}")
     from engine.jobs.run import Run, begin  # takes seconds the first time

@@ -24,7 +24,7 @@ from engine.inspection.kept_tables import KeptTable, weights_of
 from engine.inspection.number_beliefs import belief_cells
 from engine.inspection.sample import Inspected
 from engine.jobs.scoring import Question, generation_of, models_for, question_of
-from engine.jobs.service import Job, Work
+from engine.jobs.service import Job
 from engine.lp.numbers import AXES
 from engine.models.registry import ModelEntry
 from engine.records import BinFormat, Molecule, NumberFormat
@@ -76,13 +76,10 @@ def request_of(inspection: Inspected, model: str = "", decimals: int = DECIMALS)
     return BeliefRequest(question_of(inspection, models[0], "exact"), models[0], decimals)
 
 
-def belief_work(request: BeliefRequest) -> Work[pa.Table]:
-    def work(job: Job[pa.Table]) -> pa.Table:
-        generation = generation_of(request.question, job)
-        job.say("opening its numbers")
-        return request.compute(generation, job.go_on)
-
-    return work
+def open_numbers(request: BeliefRequest, job: Job[pa.Table]) -> pa.Table:
+    generation = generation_of(request.question, job)
+    job.say("opening its numbers")
+    return request.compute(generation, job.go_on)
 
 
 # --- coverage ---------------------------------------------------------------------------------------------------------

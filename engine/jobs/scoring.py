@@ -24,7 +24,7 @@ from engine.inspection.recount import Recounted, recount_run
 from engine.inspection.runs import RunFacts, number_format, run_facts
 from engine.inspection.sample import BlockEstimate, Inspected
 from engine.jobs.plan import ModelChoice, RunPlan
-from engine.jobs.service import Job, Work
+from engine.jobs.service import Job
 from engine.lp_records import NO_LP, lp_record, split_cleanup
 from engine.models.registry import ModelEntry, load_registry
 from engine.models.tags import tokenizer_name, tokenizer_place
@@ -118,30 +118,25 @@ def question_of(inspection: Inspected, entry: ModelEntry, lp: str = "") -> Quest
     )
 
 
-def score_work(question: Question) -> Work[Steps]:
-    def work(job: Job[Steps]) -> Steps:
-        generation = generation_of(question, job)
-        job.say("scoring the sample")
-        sample = {"sample_id": question.sample_id, "token_ids": question.token_ids, "forced": question.forced}
-        rows, _ = _steps_of(generation, [0], [sample], candidates=CANDIDATES, between=job.go_on)
-        return {row["pos"]: row for row in rows}
-
-    return work
+def score_sample(question: Question, job: Job[Steps]) -> Steps:
+    generation = generation_of(question, job)
+    job.say("scoring the sample")
+    sample = {"sample_id": question.sample_id, "token_ids": question.token_ids, "forced": question.forced}
+    rows, _ = _steps_of(generation, [0], [sample], candidates=CANDIDATES, between=job.go_on)
+    return {row["pos"]: row for row in rows}
 
 
-def costs_work(question: Question, blocks: Collection[int]) -> Work[dict[int, BlockEstimate]]:
+def estimate_cuts(
+    question: Question, blocks: Collection[int], job: Job[dict[int, BlockEstimate]]
+) -> dict[int, BlockEstimate]:
     """How the model would have continued those of the cut ``blocks`` that can be continued."""
-
-    def work(job: Job[dict[int, BlockEstimate]]) -> dict[int, BlockEstimate]:
-        generation = generation_of(question, job)
-        job.say("continuing the cut blocks")
-        (estimates,) = _continued(generation, [0], [{"token_ids": question.token_ids, "blocks": blocks}])
-        return {
-            block: BlockEstimate(estimate.text, estimate.needed, estimate.digits_lost, estimate.displacement_ang)
-            for block, estimate in estimates.items()
-        }
-
-    return work
+    generation = generation_of(question, job)
+    job.say("continuing the cut blocks")
+    (estimates,) = _continued(generation, [0], [{"token_ids": question.token_ids, "blocks": blocks}])
+    return {
+        block: BlockEstimate(estimate.text, estimate.needed, estimate.digits_lost, estimate.displacement_ang)
+        for block, estimate in estimates.items()
+    }
 
 
 def generation_of(question: Question, job: Job[Any]) -> Generation:

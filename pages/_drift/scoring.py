@@ -8,14 +8,15 @@ sample, and name their model; beliefs are kept in the cache too.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Literal, get_args
 
 import streamlit as st
 
 from engine.inspection.faults import faults
 from engine.inspection.sample import BlockEstimate, Inspected, with_pieces
-from engine.jobs.number_beliefs import belief_work, request_of
-from engine.jobs.scoring import costs_work, models_for, question_of, score_work
+from engine.jobs.number_beliefs import open_numbers, request_of
+from engine.jobs.scoring import estimate_cuts, models_for, question_of, score_sample
 from engine.jobs.service import Work
 from engine.models.registry import ModelEntry
 from engine.questions.drift_belief import belief_tables
@@ -101,8 +102,8 @@ def show(inspection: Inspected, has_steps: bool) -> None:
 def _start(kind: Kind, inspection: Inspected, entry: ModelEntry, cut: list[int]) -> None:
     def work() -> Work[Any]:
         if kind == "beliefs":
-            return belief_work(request_of(inspection, entry.name))
+            return partial(open_numbers, request_of(inspection, entry.name))
         question = question_of(inspection, entry)
-        return score_work(question) if kind == "steps" else costs_work(question, cut)
+        return partial(score_sample, question) if kind == "steps" else partial(estimate_cuts, question, cut)
 
     _score(kind, inspection).submit(work, entry.name)

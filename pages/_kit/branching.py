@@ -5,6 +5,7 @@ on from there under any LP. The app's worker scores and writes; Drift and Live s
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -18,8 +19,8 @@ from engine.jobs.branching import (
     LEAST,
     PUT_RIGHT,
     TokenChoice,
-    alternatives_work,
-    branch_work,
+    branch_off,
+    find_alternatives,
     lost_place,
     place_of,
     usual_lp,
@@ -60,13 +61,13 @@ def ask(inspection: Inspected, at: int | None) -> None:
     lp = str(chosen or usual_lp(inspection.run.lp_record.name))
     alternatives = asked("alternatives", *_of(inspection), at, lp)
     if alternatives.job is None and alternatives.result is None:
-        alternatives.submit(lambda: alternatives_work(place_of(open_store(), inspection, at), lp))
+        alternatives.submit(lambda: partial(find_alternatives, place_of(open_store(), inspection, at), lp))
 
 
 def _write(inspection: Inspected, at: int, lp: str, tokens: Sequence[int] | None) -> None:
     def work() -> Work[str]:
         store = open_store()
-        return branch_work(store, place_of(store, inspection, at), lp, tokens)
+        return partial(branch_off, store, place_of(store, inspection, at), lp, tokens)
 
     asked("branch", *_of(inspection)).submit(work)
 

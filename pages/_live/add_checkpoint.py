@@ -12,7 +12,7 @@ import streamlit as st
 from engine.errors import DriftscopeError
 from engine.figures.queue_words import waiting_words
 from engine.figures.words import listed
-from engine.jobs.adding import Added, AddRequest, adding_work
+from engine.jobs.adding import Added, AddRequest, add_checkpoint
 from engine.jobs.service import Job, service
 from engine.models.registry import OWN_TOKENIZER, TAGS, bin_words
 from engine.records import DESCRIPTORS, MOST_DECIMALS, MOST_INTEGER_DIGITS, SPELLED, Descriptors
@@ -173,8 +173,9 @@ def _look(request: AddRequest, sample: TextSample, *, is_added: bool) -> None:
     """By the worker, since it imports transformers."""
     seen = st.empty()
     try:
-        work = adding_work(request, sample.texts, dry_run=not is_added)
-        job = service().submit(visitor(), work, is_there=presence())
+        job = service().submit(
+            visitor(), lambda _: add_checkpoint(request, sample.texts, dry_run=not is_added), is_there=presence()
+        )
         added = _result(job, seen)
     except DriftscopeError as error:
         st.session_state.pop(_CHECKED, None)

@@ -13,6 +13,7 @@ from engine.inspection.faults import faults, verdict
 from engine.inspection.runs import run_facts
 from engine.inspection.sample import Inspected
 from engine.jobs.lane_figures import first_divergence, lane_figures, thrown_texts
+from engine.jobs.service import service
 from engine.models.loading import sized
 from engine.records import RULE_HELP
 from engine.store.entries import Entry
@@ -214,7 +215,7 @@ def _figures(rows: list[dict[str, str]], titles: Sequence[str], alt: str) -> Non
 
 def speed_words(lanes: Sequence[Running]) -> str:
     """Markdown; empty unless a lane without an LP and one with the exact LP were written on a CPU by the same loop."""
-    done = {lane.lp: lane for lane in lanes if lane.seen.state == "done" and lane.backend == "fast"}
+    done = {lane.lp: lane for lane in lanes if lane.seen.state == "done" and lane.watch.backend == "fast"}
     if not {"none", "exact"} <= done.keys():
         return ""
     lane = done["exact"]
@@ -254,7 +255,7 @@ process, and eleven at this pace leave the model a tenth of its time."""
 
 
 def tick_s() -> float:
-    return TICK_S * max(1, session.readers())
+    return TICK_S * max(1, service().owners())
 
 
 def show_running(shown: int) -> None:

@@ -11,10 +11,11 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 
 import streamlit as st
 
-from engine.jobs.lane import LaneWatch, lane_work, warm_work
+from engine.jobs.lane import LaneWatch, warm_up, write_lane
 from engine.jobs.plan import ModelChoice, RunPlan
 from engine.jobs.service import Job, JobSnapshot, service
 from engine.lp_records import guard_words, stored_lp
@@ -48,16 +49,12 @@ class Running:
         return self.watch.plan.plan.lp
 
     @property
-    def backend(self) -> str:
-        return self.watch.backend
-
-    @property
     def model(self) -> str:
         return f"{self.watch.plan.model.alias}:{self.watch.plan.model.step}"
 
     @property
     def title(self) -> str:
-        backend = self.backend if self.backend in ("hf", "server") else ""
+        backend = self.watch.backend if self.watch.backend in ("hf", "server") else ""
         guard = guard_words(json.dumps(asdict(self.watch.plan.plan.guard_settings)), stored_lp(self.lp))
         return " · ".join(part for part in (str(self.number), self.lp, backend, guard) if part)
 
@@ -78,7 +75,7 @@ def warm(entry: ModelEntry, device: str) -> None:
     @st.fragment(run_every=STAYS_S)
     def look() -> None:
         if time.monotonic() - since >= STAYS_S and service().is_unused:
-            service().submit(visitor(), warm_work(ModelChoice(entry.alias, entry.step, device=device)))
+            service().submit(visitor(), partial(warm_up, ModelChoice(entry.alias, entry.step, device=device)))
 
     if service().is_unused:
         look()
@@ -90,9 +87,8 @@ def start(plans: Sequence[RunPlan], molecules: Sequence[Molecule]) -> None:
     try:
         for number, plan in enumerate(plans, start=1):
             watch = LaneWatch(plan, molecules)
-            job = service().submit(
-                visitor(), lane_work(watch, temporary_files()), replace=not running, is_there=presence()
-            )
+            work = partial(write_lane, watch, temporary_files())
+            job = service().submit(visitor(), work, replace=not running, is_there=presence())
             running.append(Running(number, job, watch, job.poll()))
     except BaseException:
         for queued in running:
@@ -158,11 +154,6 @@ def poll() -> bool:
     for lane in lanes():
         lane.poll()
     return any(not lane.seen.has_ended for lane in lanes())
-
-
-def readers() -> int:
-    """How many visitors' jobs run or wait."""
-    return service().owners()
 
 
 def stop(running: Sequence[Running]) -> None:

@@ -29,7 +29,7 @@ from pages._kit.components.molecule2d import molecule2d, picked_atom
 from pages._kit.components.molecule_list import molecule_list
 from pages._kit.handover import report
 from pages._kit.inspected import open_store
-from pages._live import board, conformer, files, grid, session
+from pages._live import board, conformer, files, grid, results, session
 from pages._live import lanes as live_lanes
 from pages._live.grid import code_of, harm_of, worst_first
 from pages._live.inputs import FIRST_MOLECULE, read_lines
@@ -524,5 +524,5 @@ def test_a_lane_says_its_seconds_against_the_first(first: float | None, words: s
 def test_all_tabs_together_are_redrawn_no_more_often_than_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Eleven tabs at the pace of one took nine tenths of the process: a first token came after a minute, or later."""
     for owners, paces in ((0, 1), (1, 1), (3, 3)):
-        monkeypatch.setattr(session, "service", lambda owners=owners: SimpleNamespace(owners=lambda: owners))
+        monkeypatch.setattr(results, "service", lambda owners=owners: SimpleNamespace(owners=lambda: owners))
         assert tick_s() == paces * TICK_S

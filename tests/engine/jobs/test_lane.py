@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +22,7 @@ from engine.errors import ConstraintError
 from engine.inspection import conformers
 from engine.inspection.sample import inspect_sample
 from engine.inspection.struck import struck_of
-from engine.jobs.lane import MOST_MOLECULES, LaneWatch, lane_work
+from engine.jobs.lane import MOST_MOLECULES, LaneWatch, write_lane
 from engine.jobs.lane_figures import (
     atom_being_written,
     first_divergence,
@@ -55,7 +56,7 @@ def lane_of(folder: Path, count: int = 2, **more: Any) -> LaneWatch:
 
 
 def run(service: Service, watch: LaneWatch, store: Path) -> Job[None]:
-    job = service.submit("a", lane_work(watch, Files(store)))
+    job = service.submit("a", partial(write_lane, watch, Files(store)))
     assert ended(job) == "done", job.error
     return job
 
@@ -116,7 +117,7 @@ def test_a_stopped_lane_leaves_nothing(
                 job.stop()
 
         monkeypatch.setattr(LaneWatch, "take", taken)
-        lane_work(watch, Files(tmp_path))(job)
+        write_lane(watch, Files(tmp_path), job)
 
     assert ended(service.submit("a", work)) == "stopped" and watch.run_id is None
     store = Store(Files(tmp_path))
@@ -140,7 +141,7 @@ def test_references_are_made_once_for_all_lanes_and_while_the_first_one_writes(
     monkeypatch.setattr(conformers, "reference_conformers", making)
     monkeypatch.setattr(GroupWork, "events", waiting)
     lanes = [lane_of(folder, plan={"lp": lp, "limit": 300}, rmsd=3) for lp in ("exact", "guarded")]
-    jobs = [service.submit("a", lane_work(watch, Files(tmp_path))) for watch in lanes]
+    jobs = [service.submit("a", partial(write_lane, watch, Files(tmp_path))) for watch in lanes]
     assert [ended(job) for job in jobs] == ["done", "done"]
     assert sorted(made) == sorted(molecule.smiles for molecule in lanes[0].molecules)
     assert all(row["rmsd_ang"] is not None for row in Store(Files(tmp_path)).rows("SELECT rmsd_ang FROM samples"))
