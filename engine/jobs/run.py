@@ -499,15 +499,12 @@ def _where(loaded: LoadedModel, plan: Plan) -> tuple[str | None, int | None]:
         return "server", None
     if loaded.device.type == "meta":
         return None, None
-    return _device_name(loaded), threads_of(loaded.device)
+    name = str(loaded.device)
+    if loaded.device.type == "cuda":
+        import torch
 
-
-def _device_name(loaded: LoadedModel) -> str:
-    if loaded.device.type != "cuda":
-        return str(loaded.device)
-    import torch
-
-    return f"{loaded.device} ({torch.cuda.get_device_name(loaded.device)})"
+        name += f" ({torch.cuda.get_device_name(loaded.device)})"
+    return name, threads_of(loaded.device)
 
 
 def _first_row(run_id: str, loaded: LoadedModel, molecules: int, listed: int, plan: RunPlan) -> dict[str, Any]:

@@ -71,20 +71,18 @@ def listed_unfinished(files: Files) -> list[Unfinished]:
 
 
 class QueueWatcher:
-    """Tells submitit's jobs their states, in place of its own one."""
+    """Tells submitit's jobs their states, in place of its own one: the last ones, where Slurm does not answer."""
 
     def __init__(self) -> None:
+        self._answer = KeptAnswer()
         self._jobs: dict[str, tuple[str, str]] | None = None
-        self._next_s = 0.0
 
     def register_job(self, job_id: str) -> None:
-        self._next_s = 0.0  # the last answer does not have it
+        self._answer = KeptAnswer()  # the last one does not have it
 
     def get_state(self, job_id: str, mode: str = "standard") -> str:
-        if time.monotonic() >= self._next_s:
-            jobs = slurm_jobs()
-            self._jobs = self._jobs if jobs is None else jobs
-            self._next_s = time.monotonic() + ASK_EACH_S
+        jobs = self._answer.jobs()
+        self._jobs = self._jobs if jobs is None else jobs
         return "UNKNOWN" if self._jobs is None else self._jobs.get(job_id, (PURGED,))[0]
 
     def is_done(self, job_id: str, mode: str = "standard") -> bool:
