@@ -424,11 +424,7 @@ def _write_pairs(io: cli.Io, progress: cli.Progress, store: Store, entry: Entry,
     from engine.inspection.preference_pairs import write_pairs
 
     with progress.reporting(is_quiet=io.is_json) as say:
-
-        def seen(done: int, samples: int) -> None:
-            say(f"{done:,}/{samples:,} samples", now=done == samples, work=done / samples, done=done, samples=samples)
-
-        counts = write_pairs(store, entry.id, path, progress=seen)
+        counts = write_pairs(store, entry.id, path, progress=cli.counting(say, "samples"))
         say(now=True, run_id=entry.id, state="done")
     cli.note_left_out([f"{counted(times, 'pair')}: {reason}" for reason, times in counts.left_out.items()])
     return {

@@ -130,12 +130,7 @@ def ask_question(
 
 def worked(io: cli.Io, progress: cli.Progress, label: str, work: Callable[..., Any], *of: Any, **how: Any) -> Any:
     with progress.reporting(is_quiet=io.is_json) as say:
-
-        def seen(done: int, all_of_them: int) -> None:
-            share, counted = done / max(all_of_them, 1), {label.split()[0]: all_of_them}
-            say(f"{done:,}/{all_of_them:,} {label}", now=done == all_of_them, work=share, done=done, **counted)
-
-        result = work(*of, **how, progress=seen)
+        result = work(*of, **how, progress=cli.counting(say, label))
         say(now=True, run_id=result.entry.id, state="done")
     if not getattr(result, "is_stored", True) and result.samples:
         cli.note(f"{result.entry.id} is in {result.entry.files.where}, which is read-only: printed, not stored")
@@ -180,14 +175,11 @@ def compare(io: cli.Io, control: str = CONTROL, tests: list[str] = TEST) -> int:
         if entry.id == entries[0].id:
             to_itself = dict.fromkeys(("ratio", "ratio_low", "ratio_high") if has_samples(entry) else ("ratio",), 1.0)
         for name, figure in figures[entry.id].items():
-            row.update(_compared_columns(name, {**figure, **to_itself} if figure.get("value") else figure))
+            compared = {**figure, **to_itself} if figure.get("value") else figure
+            keys = ("low", "high", "ratio", "ratio_low", "ratio_high")
+            row |= {name: compared.get("value"), **{f"{name}_{key}": compared.get(key) for key in keys}}
         rows.append(row | entry.columns())
     return cli.emit_json(rows)
-
-
-def _compared_columns(name: str, figure: Mapping[str, Any]) -> dict[str, Any]:
-    keys = ("low", "high", "ratio", "ratio_low", "ratio_high")
-    return {name: figure.get("value"), **{f"{name}_{key}": figure.get(key) for key in keys}}
 
 
 @cli.command(traces_app, "compare")
@@ -399,11 +391,7 @@ def _judge_steps(io: cli.Io, progress: cli.Progress, run_id: str, by: Any, **how
     if not entry.row.get("training"):
         raise DriftscopeError(f"{entry.id} is no step of a training", "Leave --steps out")
     with progress.reporting(is_quiet=io.is_json) as say:
-
-        def seen(done: int, samples: int) -> None:
-            say(f"{done:,}/{samples:,} samples judged", now=done == samples, work=done / samples, samples=samples)
-
-        judge_rollouts(runs, by, progress=seen, **how)
+        judge_rollouts(runs, by, progress=cli.counting(say, "samples judged"), **how)
         say(now=True, run_id=entry.id, state="done")
     return show_entries(io, RUN, steps_of(io.opened(), entry))
 

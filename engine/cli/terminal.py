@@ -288,6 +288,16 @@ class Progress:
         return telling(path, is_shown=sys.stderr.isatty() and not is_quiet)
 
 
+def counting(say: Say, label: str) -> Callable[[int, int], None]:
+    """What work calls with how much is done, and of how much: ``3/9 samples judged``."""
+
+    def seen(done: int, whole: int) -> None:
+        counts = {"done": done, label.split()[0]: whole}
+        say(f"{done:,}/{whole:,} {label}", now=done == whole, work=done / max(whole, 1), **counts)
+
+    return seen
+
+
 def status(*, is_quiet: bool) -> contextlib.AbstractContextManager[Say]:
     """A terminal's line of progress alone."""
     return telling(None, is_shown=sys.stderr.isatty() and not is_quiet)
