@@ -24,10 +24,6 @@ LEAD = "Which claims of the group's reports hold? Each with the figure computed 
 ALL, LOST_THIRD, MISREAD = "All claims", "The lost third", "misread"
 
 
-def open_lost_third() -> None:
-    st.query_params[VIEW] = LOST_THIRD
-
-
 def in_two_minutes(store: Store) -> None:
     figures, misread = PAGES["evidence"]["In two minutes", ""]
     cards([figures], store, [])
@@ -35,7 +31,7 @@ def in_two_minutes(store: Store) -> None:
         st.header(question_of("evidence_lost_third").TITLE, anchor=False)
         lead = ask(store, "evidence_lost_third", []).answer.partition("\n\n")[0]
         st.markdown(glossed(unbroken(escaped(lead, has_code=True))), unsafe_allow_html=True)
-        st.button("Show how", type="tertiary", on_click=open_lost_third)
+        st.button("Show how", type="tertiary", on_click=lambda: st.query_params.update({VIEW: LOST_THIRD}))
     is_open = is_unfolded(MISREAD, at_first=False)
     with fold(question_of(misread).TITLE, MISREAD, is_open, ":material/rule:"):
         if is_open:

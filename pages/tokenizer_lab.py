@@ -1,5 +1,8 @@
 """The Tokenizer lab: one text under both tokenizers, drift against a placeholder, and the reports' token figures."""
 
+from collections.abc import Callable
+from functools import partial
+
 from engine.questions import PAGES
 from engine.store.store import Store
 from pages._kit.card import cards
@@ -17,19 +20,13 @@ LEAD = (
 )
 
 
-def reports() -> None:
-    cards(PAGES["tokenizer_lab"]["The reports' figures", ""], Store.open(), [])
-
-
-def alphabets() -> None:
-    cards(PAGES["tokenizer_lab"]["Alphabets", ""], Store.open(), [])
-
-
-SECTIONS = {
+SECTIONS: dict[str, Callable[..., None]] = {
     "One text": lab_text.show,
     "A molecule set": molecule_set.show,
-    "Alphabets": alphabets,
-    "The reports' figures": reports,
+    **{
+        view: partial(cards, PAGES["tokenizer_lab"][view, ""], Store.open(), [])
+        for view in ("Alphabets", "The reports' figures")
+    },
 }
 
 page(TITLE, LEAD)

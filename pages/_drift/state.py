@@ -105,8 +105,8 @@ def named_bar() -> str | None:
 
 def number(name: str) -> int | None:
     """A count in the address, from 0."""
-    value = _whole(st.query_params.get(name) or "")
-    return value if value is not None and value >= 0 else None
+    digits = st.query_params.get(name) or ""
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= MOST_DIGITS else None
 
 
 def _write(values: Mapping[str, str | int | None]) -> None:
@@ -114,8 +114,3 @@ def _write(values: Mapping[str, str | int | None]) -> None:
     changes = {name: value for name, value in values.items() if value is not None or name in st.query_params}
     if changes:
         st.query_params.update({name: [] if value is None else str(value) for name, value in changes.items()})
-
-
-def _whole(text: str) -> int | None:
-    digits = text.removeprefix("-")
-    return int(text) if digits.isascii() and digits.isdigit() and len(digits) <= MOST_DIGITS else None

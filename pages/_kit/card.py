@@ -81,7 +81,8 @@ def card(key: str, store: Store, ids: Sequence[str], given: Mapping[str, Any] = 
             area = st.container(key=f"answer-{key}")
             entries = entries_of(store, question.OF.kind, ids)
             with st.container(horizontal=True, vertical_alignment="bottom", key=f"options-{key}"):
-                options = chosen_options(question, store, entries, given)
+                free = [option for option in question.OPTIONS if option.name not in given]
+                options = {**given, **{option.name: widget(option, store, entries) for option in free}}
             try:
                 with st.spinner("Computing …", show_time=True):
                     answered = ask(store, key, ids, {n: v for n, v in options.items() if v is not None})
@@ -112,13 +113,6 @@ def say_what_is_missing(key: str, missing: NeedsTexts | NeedsWork, area: Any) ->
         for command in missing.commands:
             tasks.submit(" ".join(command), list(command))
         st.rerun()
-
-
-def chosen_options(
-    question: Question, store: Store, entries: Sequence[Any], given: Mapping[str, Any]
-) -> dict[str, Any]:
-    free = [option for option in question.OPTIONS if option.name not in given]
-    return {**given, **{option.name: widget(option, store, entries) for option in free}}
 
 
 def widget(option: Option, store: Store, entries: Sequence[Any]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
 from typing import Any
 
 import pandas as pd
@@ -52,6 +53,11 @@ def query(app: AppTest, name: str) -> str | None:
 def table(app: AppTest, column: str) -> pd.DataFrame:
     """The first that has the column."""
     return next(frame.value for frame in app.dataframe if column in frame.value)
+
+
+def picked_atom(index: int | None) -> dict[str, Any]:
+    """The state that a view has when an atom was picked, None for a selection that was cleared."""
+    return {"picked": {"atom": index, "stamp": secrets.token_hex(4)}}
 
 
 def keys(app: AppTest) -> set[str | None]:

@@ -17,7 +17,6 @@ from engine.store.generations import import_pool
 from engine.store.reports.importing import import_report
 from engine.store.store import Store
 from pages._compare.manage import PICKER, default_choice
-from pages._kit.components.atom_picks import picked_atom
 from pages._kit.components.matrix import MOST_NAME, named
 from pages._kit.links import compare_address as address
 from pages._kit.links import inspector_address, profiles_address, sql_address
@@ -27,7 +26,7 @@ from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write
 from tests.engine.questions.test_rollouts import write_step
 from tests.engine.store.reports.documents import document
 from tests.engine.store.stored_runs import store_at
-from tests.pages.apps import Params, is_harmless, opened, shown, table, words
+from tests.pages.apps import Params, is_harmless, opened, picked_atom, shown, table, words
 from tests.pages.drift_stores import OVERRIDE
 
 NONE, BLOCKLIST, EXACT = (demo_run("llama", lp) for lp in ("none", "group-v2.1", "exact"))

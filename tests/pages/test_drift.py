@@ -21,12 +21,11 @@ from engine.store.reports.importing import import_report
 from engine.store.store import Store, temporary_files
 from pages._drift import files, molecules
 from pages._drift.state import OTHER_READER
-from pages._kit.components.molecule2d import picked_atom
 from pages._kit.components.molecule_list import molecule_list
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
 from tests.engine.store.stored_runs import store_at
 from tests.pages import apps
-from tests.pages.apps import keys, query, shown, table, words
+from tests.pages.apps import keys, picked_atom, query, shown, table, words
 from tests.pages.component_tests import frames_of
 from tests.pages.drift_stores import (
     BARE,

@@ -25,7 +25,7 @@ from engine.store.files import Files
 from engine.store.schema import STEPS
 from engine.store.store import Store
 from pages._kit import verdict_badges
-from pages._kit.components.molecule2d import molecule2d, picked_atom
+from pages._kit.components.molecule2d import molecule2d
 from pages._kit.components.molecule_list import molecule_list
 from pages._kit.handover import report
 from pages._kit.inspected import open_store
@@ -35,7 +35,7 @@ from pages._live.grid import code_of, harm_of, worst_first
 from pages._live.inputs import FIRST_MOLECULE, read_lines
 from pages._live.results import TICK_S, tick_s
 from tests.engine.inspection.made import DEMO_STORE, demo_run
-from tests.pages.apps import shown, words
+from tests.pages.apps import picked_atom, shown, words
 from tests.pages.live_pages import MODEL, Live, all_figures, begun, figures, generated
 from tests.service_harness import awaited, ended
 

@@ -8,7 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from pages._kit.components import molecule2d
-from pages._kit.components.molecule2d import picked_atom
+from tests.pages.apps import picked_atom
 from tests.pages.component_tests import messages_of, run
 
 

@@ -6,21 +6,14 @@ message which was under way when the reader clicked does not take the highlight 
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
 
 import streamlit as st
 
 from pages._kit.components.once import Component, sent_under
 
 OnPick = Callable[[int | None], None]
-
-
-def picked_atom(index: int | None) -> dict[str, Any]:
-    """The state that a view has when an atom was picked, None for a selection that was cleared: for page tests."""
-    return {"picked": {"atom": index, "stamp": secrets.token_hex(4)}}
 
 
 def show_pickable(

@@ -8,8 +8,6 @@ what is new. Pieces are untrusted and travel as text that can be seen. What is s
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
@@ -20,7 +18,7 @@ from engine.figures.words import shortened
 from engine.inspection.atoms import AtomRow, Token, angstrom
 from engine.questions.question import Tables
 from pages._kit.components.atom_picks import show_pickable, valid_index
-from pages._kit.components.once import Component, sent_under, source
+from pages._kit.components.once import Component, digest, sent_under, source
 
 OnPick = Callable[[int | None, int | None], None]
 """Gets the atom and the column of the picked token; None for what was not picked."""
@@ -175,10 +173,6 @@ def atom_view(
 
     show_pickable(_component, key, columns + atoms, None if on_pick is None else pick, data, None)
     sent["rows"] = frozenset(everything)
-
-
-def digest(value: object) -> str:
-    return hashlib.blake2b(json.dumps(value).encode(), digest_size=6).hexdigest()
 
 
 def sendable(text: str) -> str:

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pages._kit.components.atom_picks import OnPick, picked_atom, show_pickable, valid_index
+from pages._kit.components.atom_picks import OnPick, show_pickable, valid_index
 from pages._kit.components.atom_view import sendable
 from pages._kit.components.once import Component, source
-
-__all__ = ["molecule2d", "picked_atom"]
 
 
 def molecule2d(
