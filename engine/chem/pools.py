@@ -236,6 +236,4 @@ def without_stereo(smiles: str) -> str:
     return flat_smiles(read_text_order(smiles))
 
 
-@lru_cache(64)
-def _expected(smiles: str) -> Chem.Mol:
-    return read_text_order(smiles)
+_expected = lru_cache(64)(read_text_order)

@@ -20,7 +20,8 @@ _CLASS = re.compile(r"(.+?)(?:For|LMHead|Model$)")
 
 
 def family_of(config: Any) -> str:
-    named = _CLASS.match((getattr(config, "architectures", None) or [_class_of(config.model_type)])[0])
+    classes = getattr(config, "architectures", None) or [_causal_classes().get(config.model_type, config.model_type)]
+    named = _CLASS.match(classes[0])
     return FAMILIES.get(config.model_type) or (named[1] if named else str(config.model_type))
 
 
@@ -82,7 +83,3 @@ def _causal_classes() -> dict[str, str]:
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
     return dict(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
-
-
-def _class_of(kind: str) -> str:
-    return _causal_classes().get(kind, kind)
