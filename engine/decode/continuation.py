@@ -13,16 +13,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
 from engine.decode.fast import FastBackend
 from engine.decode.hf import HfBackend
 from engine.decode.plan import DecodeOptions, Request, Sampling
-from engine.decode.scoring import Stored, forced_closes, walk
+from engine.decode.scoring import Stored, forced_closes
 from engine.decode.steps import Counters, Step
 from engine.lp.constraint import Constraint
-from engine.lp.driver import LOST, Tables
 from engine.lp.exact import ExactConstraint
+from engine.lp.follower import AutomatonRows, Follower
 from engine.lp.table import NO_ID, Cells, Program
 from engine.records import WIDEST, Molecule
 from engine.text.blocks import displacement_ang
@@ -148,17 +147,12 @@ def _opening(written: Sequence[int], tokenizer: TextTokenizer) -> int:
 
 def _starts(constraint: ExactConstraint, begun: Mapping[int, _Begun]) -> dict[int, tuple[int, int]]:
     """Cell and node behind what was written, of those blocks that may be gone on with."""
-    if not begun:
-        return {}
-    tables = Tables.of(constraint.automaton, [block.program for block in begun.values()])
-    paths = [torch.tensor(block.path, dtype=torch.int64) for block in begun.values()]
-    states = list(walk(tables, torch.nn.utils.rnn.pad_sequence(paths, batch_first=True)))
-    starts = {}
-    for row, (number, block) in enumerate(begun.items()):
-        state = states[len(block.path)]
-        cell, node = int(state.cell[row]), int(state.node[row])
-        if cell not in (LOST, len(block.program) - 1):
-            starts[number] = cell, node
+    rows, starts = AutomatonRows(constraint.automaton), {}
+    for number, block in begun.items():
+        follower = Follower(rows, block.program)
+        follower.follow(block.path)
+        if not follower.is_lost and follower.cell < len(block.program) - 1:
+            starts[number] = follower.cell, follower.node
     return starts
 
 

@@ -12,16 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
-from torch.nn.utils.rnn import pad_sequence
 
-from engine.decode.scoring import walk
 from engine.errors import DriftscopeError
-from engine.lp.driver import LOST, State, Tables
 from engine.lp.exact import ExactConstraint
+from engine.lp.follower import AutomatonRows, Follower
 from engine.lp.prefixes import SAME_AXIS, Array, Columns
 from engine.lp.shaped import RIGHT, UNKNOWN, WRONG, Candidates, ShapedAnswer, ShapedMolecule, ShapedTokens
-from engine.lp.table import Program, live_columns
+from engine.lp.table import live_columns
 from engine.lp_records import GUARD_CHECKS
 from engine.records import Molecule, NumberFormat
 from engine.text.tokenizers import TextTokenizer
@@ -65,45 +62,29 @@ class RightTokens:
         return [found[index] for index in range(len(lost))]
 
     def _right(self, lost: Sequence[LostToken], shapes: Sequence[ShapedMolecule]) -> list[int | str]:
-        programs = [shape.program for shape in shapes]
-        columns = live_columns(self.constraint.automaton, programs)
-        tables, state = self._before(lost, programs)
-        is_legal = tables.mask(state)[:, torch.from_numpy(columns)].numpy()
-        written = [token.ids[token.pos] for token in lost]
-        at = np.searchsorted(columns, written).clip(max=len(columns) - 1)  # the column of each, if it has one
-        is_exact = (state.cell != LOST).numpy() & (columns[at] == written) & is_legal[np.arange(len(lost)), at]
-        found: list[int | str] = [NOT_ASKED if exact else NOT_EXACT for exact in is_exact]
-        answers = {
-            row: _answer_before(lost[row], shapes[row], int(state.cell[row]), int(state.node[row]))
-            for row in np.flatnonzero(is_exact).tolist()
-        }
-        asked = [row for row, answer in answers.items() if answer.is_asked]
+        columns = live_columns(self.constraint.automaton, [shape.program for shape in shapes])
+        rows = AutomatonRows(self.constraint.automaton)
+        found: list[int | str] = [NOT_EXACT] * len(lost)
+        asked: dict[int, ShapedAnswer] = {}
+        is_legal: list[list[bool]] = []
+        for index, (token, shape) in enumerate(zip(lost, shapes, strict=True)):
+            before = Follower(rows, shape.program)
+            before.follow(token.ids[: token.pos])
+            if not before.allows(token.ids[token.pos]):
+                continue
+            found[index] = NOT_ASKED
+            answer = ShapedAnswer(shape)
+            answer.take(token.ids[len(shape.opening) : token.pos], before.cell, before.node)
+            if answer.is_asked:
+                asked[index] = answer
+                is_legal.append([before.allows(id_) for id_ in columns.tolist()])
         if asked:
             tokens = ShapedTokens(self.constraint, columns)
-            candidates = tokens.candidates([answers[row] for row in asked], is_legal[asked])
-            for row, column in zip(asked, _nearest_right(tokens, candidates, at[asked]), strict=True):
-                found[row] = column if isinstance(column, str) else int(columns[column])
+            candidates = tokens.candidates(list(asked.values()), np.array(is_legal))
+            written = np.searchsorted(columns, [lost[index].ids[lost[index].pos] for index in asked])
+            for index, column in zip(asked, _nearest_right(tokens, candidates, written), strict=True):
+                found[index] = column if isinstance(column, str) else int(columns[column])
         return found
-
-    def _before(self, lost: Sequence[LostToken], programs: Sequence[Program]) -> tuple[Tables, State]:
-        """Where each answer is before its token."""
-        tables = Tables.of(self.constraint.automaton, programs)
-        ids = pad_sequence(
-            [torch.tensor(token.ids[: token.pos], dtype=torch.int64) for token in lost], batch_first=True
-        )
-        cell, node = torch.zeros(len(lost), dtype=torch.int64), torch.zeros(len(lost), dtype=torch.int64)
-        pos = torch.tensor([token.pos for token in lost])
-        for read, state in enumerate(walk(tables, ids)):
-            cell = torch.where(pos == read, state.cell, cell)
-            node = torch.where(pos == read, state.node, node)
-        return tables, State(cell, node)
-
-
-def _answer_before(token: LostToken, shape: ShapedMolecule, cell: int, node: int) -> ShapedAnswer:
-    """The answer as it is before the token, where it is at this cell and node."""
-    answer = ShapedAnswer(shape)
-    answer.take(token.ids[len(shape.opening) : token.pos], cell, node)
-    return answer
 
 
 def _nearest_right(tokens: ShapedTokens, candidates: Candidates, wrong: Columns) -> list[int | str]:

@@ -11,7 +11,8 @@ import random
 import numpy as np
 
 from engine.errors import ConstraintError, shown
-from engine.lp.table import DEAD, ILLEGAL, JUMP, KEEP, NO_ID, STAY, SYMBOLS, Automaton, Program
+from engine.lp.follower import AutomatonRows, Follower
+from engine.lp.table import NO_ID, SYMBOLS, Automaton, Program
 from engine.text.tokenizers import TextTokenizer
 
 
@@ -32,38 +33,14 @@ def check_canonical(tokenizer: TextTokenizer, automaton: Automaton, program: Pro
 def random_ids(automaton: Automaton, program: Program, draw: random.Random) -> list[int]:
     """A text that the program allows, each kind of token as likely as any other, up to the end token."""
     members = [np.flatnonzero(automaton.classes == kind) for kind in range(automaton.goto.shape[1] - SYMBOLS)]
-    cell = 0
-    node = max(0, int(program.entry[0]))
+    follower = Follower(AutomatonRows(automaton), program)
     ids = list[int]()
-    while True:
-        forced = int(program.forced[cell])
-        if forced != NO_ID:
-            ids.append(forced)
-            if cell == len(program) - 1:
-                return ids
-            target, is_same_cell = cell + 1, False
-            after = node
-        else:
-            kind, id_ = draw.choice(_choices(automaton, program, cell, node, members, draw))
-            ids.append(id_)
-            move, after = int(automaton.move[node, kind]), int(automaton.goto[node, kind])
-            target = int(program.jump[cell]) if move == JUMP else cell + move
-            is_same_cell = move == STAY
-        entry = int(program.entry[target])
-        cell = target
-        node = after if is_same_cell or entry == KEEP else entry
-
-
-def _choices(
-    automaton: Automaton, program: Program, cell: int, node: int, members: list[np.ndarray], draw: random.Random
-) -> list[tuple[int, int]]:
-    """Each class that is legal, with one of its tokens."""
-    legal = [int(kind) for kind in np.flatnonzero(automaton.goto[node] != ILLEGAL) if kind != DEAD]
-    choices = []
-    for kind in legal:
-        if kind >= len(members):
-            symbol = int(program.symbols[cell][kind - len(members)])
-            choices += [(kind, symbol)] if symbol != NO_ID else []
-        elif len(members[kind]):
-            choices.append((kind, int(draw.choice(members[kind]))))
-    return choices
+    while follower.cell < len(program) - 1:
+        id_ = follower.forced_id
+        if id_ == NO_ID:
+            kinds = np.flatnonzero(automaton.legal[follower.node, :-SYMBOLS])
+            of_kinds = [int(draw.choice(members[kind])) for kind in kinds if len(members[kind])]
+            id_ = draw.choice([*of_kinds, *follower.symbols])
+        follower.follow((id_,))
+        ids.append(id_)
+    return [*ids, int(program.forced[-1])]

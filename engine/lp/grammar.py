@@ -8,8 +8,9 @@ A finished text is read by the regex once more, one that a limit cut as far as i
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+
+import regex  # a package, which tells of a text whether it begins a match
 
 from engine.chem.enriched import CLOSE_TAG, segments_of
 from engine.lp import unconstrained
@@ -20,7 +21,7 @@ from engine.records import BinFormat, Molecule, NumberFormat
 from engine.text.tokenizer_build import RECIPES
 from engine.text.tokenizers import TextTokenizer
 
-_ESCAPED = frozenset("\\^$.|?*+()[]{}")
+_ESCAPED = str.maketrans({char: f"\\{char}" for char in "\\^$.|?*+()[]{}"})
 
 
 def build(name: str, tokenizer: TextTokenizer, vocab_rows: int, parameters: LpParameters) -> GrammarConstraint:
@@ -34,42 +35,20 @@ class GrammarConstraint(Unconstrained):
     def __init__(self, table: Unconstrained, tokenizer: TextTokenizer, form: NumberFormat, name: str) -> None:
         self.automaton, self.stops, self._end = table.automaton, table.stops, end_of(tokenizer)
         self.name, self.form, self.tokenizer = name, form, tokenizer
-        self._number, self._begun = re.compile(number_pattern(form)), re.compile(beginning_pattern(form))
 
     def pattern(self, molecule: Molecule) -> str:
         """Of a whole answer, in what all dialects have: classes, groups, counts and alternatives."""
         number = number_pattern(self.form)
         block = self.form.comma.join([number] * len(AXES))
-        return block.join(map(_escaped, segments_of(molecule.smiles, molecule.descriptors, self.form)))
+        segments = segments_of(molecule.smiles, molecule.descriptors, self.form)
+        return block.join(segment.translate(_ESCAPED) for segment in segments)
 
     def text_of(self, ids: Sequence[int]) -> str:
         return self.tokenizer.decode(ids[: self.tokenizer.text_length(ids)])
 
     def holds(self, molecule: Molecule, text: str, *, is_whole: bool) -> bool:
         """Whether this is an answer of the molecule, or may still become one."""
-        position = 0
-        for part in self._parts(molecule):
-            rest = text[position:]
-            if isinstance(part, re.Pattern):
-                match = part.match(rest)
-                if match is None or self._begun.fullmatch(rest):  # it may go on
-                    return not is_whole and self._begun.fullmatch(rest) is not None
-                position += match.end()
-            elif rest.startswith(part):
-                position += len(part)
-            else:
-                return not is_whole and part.startswith(rest)
-        return position == len(text)
-
-    def _parts(self, molecule: Molecule) -> Iterator[str | re.Pattern[str]]:
-        for segment in segments_of(molecule.smiles, molecule.descriptors, self.form):
-            yield segment
-            if segment.endswith(CLOSE_TAG):
-                return
-            for axis in AXES:
-                yield self._number
-                if axis != AXES[-1] and self.form.comma:
-                    yield self.form.comma
+        return regex.fullmatch(self.pattern(molecule), text, partial=not is_whole) is not None
 
     @property
     def warning(self) -> str:
@@ -92,14 +71,3 @@ def number_pattern(form: NumberFormat) -> str:
     decimals = f"\\.[0-9]{{{max(1, form.least_decimals)},{form.most_decimals}}}"
     whole = f"-?(0|[1-9][0-9]{{0,{form.most_integer_digits - 1}}})"
     return whole + (decimals if form.least_decimals else f"({decimals})?")
-
-
-def beginning_pattern(form: NumberFormat) -> str:
-    """Of whatever may still become a number."""
-    if isinstance(form, BinFormat):
-        return f"[0-9]{{0,{form.digits}}}"
-    return f"-?((0|[1-9][0-9]{{0,{form.most_integer_digits - 1}}})(\\.[0-9]{{0,{form.most_decimals}}})?)?"
-
-
-def _escaped(text: str) -> str:
-    return "".join(f"\\{char}" if char in _ESCAPED else char for char in text)
