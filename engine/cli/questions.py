@@ -74,7 +74,7 @@ class Asking(TyperCommand):
 
         if key := next((word for word in args if word in KEYS), None):
             question = question_of(key)
-            self.help = f"{question.TITLE}\n\n{question.__doc__ or ''}"
+            self.help = f"{question.TITLE}\n\n{question.help}"
             like = next(param for param in self.params if param.name == "store")
             for option in question.OPTIONS:
                 param: Any = copy(like)

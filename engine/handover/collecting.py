@@ -152,7 +152,7 @@ def answer_section(store: Store, key: str, ids: Sequence[str], options: Mapping[
     parts += [("table", table) for table in tables_of(question, answered)]
     given = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
     parts.append(("code", typed("ask", key, *ids, *given)))
-    return Section(question.TITLE, parts, (question.__doc__ or "").strip())
+    return Section(question.TITLE, parts, question.help.strip())
 
 
 def molecules_section(blocks: Sequence[Block], samples: Sequence[tuple[str, int]]) -> Section:

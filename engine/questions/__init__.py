@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import MISSING, fields, replace
 from importlib import import_module
-from typing import Any, cast
+from typing import Any
 
 from engine.comparing.measures import has_samples, is_pool, run_names
 from engine.errors import DriftscopeError, nearest, one_line, shown
@@ -68,7 +68,8 @@ INSTALLED: dict[str, str] = {}
 """Questions of other packages: modules by key. The page that a key begins with shows it; others are for terminals."""
 BROKEN: dict[str, str] = {}
 """Why one of these is left out."""
-PARTS = ("TITLE", "OF", "OPTIONS", "COLUMNS", "CHARTS", "TABLES", "tables", "answer")  # of a question
+PARTS = {field.name: field for field in fields(Question)[2:]}
+"""What a module may have; what has no default it must."""
 KINDS = {"run": RUN, "trace": TRACE, "log": LOGIT_LOG}
 MOST_DIGITS = 10  # of the number of a sample
 _answers: Memo[Answered] = Memo(96)
@@ -84,7 +85,8 @@ def question_of(key: str) -> Question:
         raise QuestionError(f"the question {key} of another package is left out: {BROKEN[key]}", "Repair its package")
     if key not in KEYS:
         raise QuestionError(f"there is no question {shown(key)}", nearest(key, KEYS))
-    return cast(Question, import_module(INSTALLED.get(key, f"engine.questions.{key}")))
+    module = import_module(INSTALLED.get(key, f"engine.questions.{key}"))
+    return Question(key, module.__doc__ or "", **{name: value for name, value in vars(module).items() if name in PARTS})
 
 
 def ask(store: Store, key: str, ids: Sequence[str], chosen: Mapping[str, Any] | None = None) -> Answered:
@@ -98,13 +100,13 @@ def ask(store: Store, key: str, ids: Sequence[str], chosen: Mapping[str, Any] | 
         expected = expected if least == most else f"{least} to {expected}"
         raise QuestionError(f"{question.TITLE!r} is asked of {expected}, not {count}", "")
     asked, note = entries, ""
-    if getattr(question, "NEEDS_TEXTS", False):
+    if question.NEEDS_TEXTS:
         entries, pools = with_texts(question, entries)
         names = names_of("run", asked) if pools else {}
         note = f"Left out, without texts: {listed([names[pool.id] for pool in pools])}." if pools else ""
     options = options_of(question, store, entries, chosen or {})
     entry_keys = tuple(map(key_of, entries))
-    depends = getattr(question, "depends", lambda *_: None)(store, entries, options)
+    depends = question.depends(store, entries, options)
 
     def make() -> Answered:
         tables = question.tables(store, entries, options)
@@ -259,7 +261,7 @@ def _add_installed() -> None:
         except Exception as error:  # noqa: BLE001 - code of others
             BROKEN[key] = one_line(f"{type(error).__name__}: {error}")
         else:
-            missing = [name for name in PARTS if not hasattr(question, name)]
+            missing = [name for name, of in PARTS.items() if of.default is MISSING and not hasattr(question, name)]
             if missing:
                 BROKEN[key] = f"{module} has no {listed(missing)}"
         if key in BROKEN:

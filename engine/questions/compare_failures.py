@@ -22,7 +22,6 @@ from engine.store.store import Store
 
 TITLE = "Where do failures go?"
 OF = Of("run", least=1, most=41)
-OPTIONS = ()
 MOLECULE = "molecule: "  # begins a reason that a verdict on the molecule names
 FAILED, UNNAMED, OTHERS, MOST_REASONS = "rule or check failed", "no reason named", "other reasons", 10
 COLUMNS = {
@@ -33,7 +32,6 @@ COLUMNS = {
     "share": Column("share", "%"),
 }
 CHARTS = (Chart("heat", "name", "reason", "shown", size="share", text="samples"),)
-TABLES = ()
 # A set of names, so that a sample counts once in a reason that is named twice.
 SQL = f"""
 WITH named AS (

@@ -23,7 +23,6 @@ from engine.store.store import Store
 TITLE = "How long are passed and failed answers?"
 OF = Of("run", least=1, most=41)
 NEEDS_TEXTS = True
-OPTIONS = ()
 BINS, FEW = 24, 6
 Row = dict[str, Any]
 Real = npt.NDArray[np.float64]

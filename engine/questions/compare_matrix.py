@@ -43,7 +43,6 @@ from engine.store.store import Store
 
 TITLE = "LPs and models"
 OF = Of("run", least=1, most=41)
-OPTIONS = ()
 COLUMNS = {
     "model": Column("model", is_pinned=True),
     "lp": Column("LP"),

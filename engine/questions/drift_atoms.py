@@ -36,8 +36,6 @@ COLUMNS = {
     "words": Column("why"),
     **dict.fromkeys(("atom", "columns"), Column(is_hidden=True)),
 }
-CHARTS = ()
-TABLES = ()
 
 
 def tables(store: Store, samples: Sequence[SampleOf], options: Options) -> Tables:

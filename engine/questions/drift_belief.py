@@ -55,7 +55,6 @@ COLUMNS = {
     "is_inside": Column(is_hidden=True),
     "block": Column(is_hidden=True),
 }
-CHARTS = ()
 TABLES = ("main",)
 
 

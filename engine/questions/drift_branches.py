@@ -23,7 +23,6 @@ from engine.store.store import Store
 
 TITLE = "How much does this token decide?"
 OF = Of("run", least=1, most=8)
-OPTIONS = ()
 COLUMNS = {
     "sample": Column("sample", is_pinned=True, help="The first row of a place is the sample that is gone on from"),
     "lp": Column("LP"),

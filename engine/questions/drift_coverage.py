@@ -28,7 +28,6 @@ from engine.store.store import Store
 
 TITLE = "Is the spread of the model's numbers right?"
 OF = Of("text")
-OPTIONS = ()
 ALL = "all"
 LEAST, MOST = 0.85, 0.95
 COLUMNS = {

@@ -17,7 +17,6 @@ from engine.store.store import Store
 TITLE = "Does damage in the text go with damage in the molecule?"
 OF = Of("run", least=1, most=41)
 NEEDS_TEXTS = True
-OPTIONS = ()
 COLUMNS = {
     "text": Column("text"),
     "what": Column(""),
@@ -27,7 +26,6 @@ COLUMNS = {
     "judged": Column("of those judged"),
     "samples": Column("samples", help="Of this text, judged or not"),
 }
-CHARTS = ()
 TABLES = ("main",)
 TEXTS = ("junk", "cut", "unverified", "clean", "other")
 SQL = """

@@ -29,7 +29,6 @@ from engine.text.tokenizers import TextTokenizer
 TITLE = "What is the junk made of?"
 OF = Of("run")
 NEEDS_TEXTS = True
-OPTIONS = ()
 RARE, MOST_SCRIPTS = 0.001, 10
 COLUMNS = {
     "piece": Column("piece", is_pinned=True),

@@ -25,7 +25,6 @@ from engine.store.store import Store
 TITLE = "Does the LP overrule the model?"
 OF = Of("run")
 NEEDS_TEXTS = True
-OPTIONS = ()
 LEAST_P = 1e-30  # of a probability that rounds to 0
 MOST_SAMPLES = 5_000  # the first with kept steps
 MOSTLY, NOTHING = 0.99, 0.0005  # own choices from which on forcing hardly matters; mass within rounding

@@ -86,8 +86,6 @@ COLUMNS = {
     "tokens": Column("tokens"),
     **{name: replace(column, is_hidden=True) for name, column in WIDE.items()},
 }
-CHARTS = ()
-TABLES = ()
 
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:

@@ -21,7 +21,6 @@ from engine.store.store import Store
 TITLE = "How many decimals does a molecule need?"
 OF = Of("run")
 NEEDS_TEXTS = True
-OPTIONS = ()
 COLUMNS = {
     "decimals": Column("decimals"),
     "usable": Column("usable"),

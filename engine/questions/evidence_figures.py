@@ -22,7 +22,6 @@ from engine.store.store import Store
 
 TITLE = "Which claims fell, and by how much?"
 OF = Of("run", least=0, most=0)
-OPTIONS = ()
 COLUMNS = {
     "place": Column("of each row's scale", "%"),
     "value": Column("figure", help="In the unit of its row"),
@@ -35,7 +34,6 @@ CHARTS = (
     Chart("points", "place", "label", colour="whose", low="low_place", high="high_place", text="words",
           hover=("statement", "whose", "words", "verdict"), picks="page:evidence:link"),
 )  # fmt: skip
-TABLES = ()
 NEAR = 0.2
 """Of a row: marks so near to each other have one text."""
 ROOM = 1.1

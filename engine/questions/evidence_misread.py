@@ -18,7 +18,6 @@ from engine.store.store import Store
 
 TITLE = "Which numbers does the group's reader misread?"
 OF = Of("run", least=0, most=0)
-OPTIONS = ()
 COLUMNS = {
     "name": Column("run", is_pinned=True),
     **dict.fromkeys(("run_id", "model", "lp"), Column(is_hidden=True)),
@@ -27,7 +26,6 @@ COLUMNS = {
     "most_ang": Column("farthest", "Å"),
     "text": Column("farthest block, as written"),
 }
-CHARTS = ()
 TABLES = ("main",)
 
 

@@ -15,7 +15,6 @@ from engine.store.store import Store
 
 TITLE = "What did report 003 derive wrongly from its counts?"
 OF = Of("run", least=0, most=0)
-OPTIONS = ()
 COLUMNS = {
     "what": Column("figure", is_pinned=True),
     "stated": Column("report 003 (reported)"),
@@ -23,7 +22,6 @@ COLUMNS = {
     "why": Column(wrap_px=420),
     "from": Column("computed as"),
 }
-CHARTS = ()
 TABLES = ("main",)
 
 

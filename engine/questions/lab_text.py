@@ -55,7 +55,6 @@ COLUMNS = {
     **dict.fromkeys(("start", "end"), Column(is_hidden=True)),
     "is_beyond": Column("beyond", help="The template has no position for it: a position LP would cut it off"),
 }
-CHARTS = ()
 TABLES = ("tokenizers", "main", "tokens")
 InputKind = Literal["smiles", "enriched", "coordinate", "text"] | OtherForm
 MOST_CHARACTERS = 20_000

@@ -23,7 +23,6 @@ from engine.store.store import Store
 
 TITLE = "What do launches, waits and copies cost?"
 OF = Of("trace", least=1, most=2)
-OPTIONS = ()
 COLUMNS = {
     "what": Column("figure", is_pinned=True),
     "compared": Column("test against control"),

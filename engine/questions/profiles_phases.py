@@ -25,7 +25,6 @@ from engine.store.store import Store
 
 TITLE = "What is a pass made of, and does junk take longer?"
 OF = Of("trace", least=1, most=2)
-OPTIONS = ()
 STATES = {"normal": "without junk", "junk": "with junk", "cut": "with a cut"}
 COLUMNS = {
     "name": Column("trace"),

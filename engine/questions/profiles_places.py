@@ -22,7 +22,6 @@ from engine.store.store import Store
 
 TITLE = "In which part of a pass?"
 OF = Of("trace", least=1, most=2)
-OPTIONS = ()
 PLACES = {
     "forward": "the forward pass itself",
     "prefill": "the pass over the prompts",
@@ -39,7 +38,6 @@ COLUMNS = {
     "difference_us": Column("difference", "µs", "Test less control"),
     "place": Column(is_hidden=True),
 }
-CHARTS = ()
 TABLES = ("table",)
 LEAST, LEAST_NAMED, MOST_NAMED = 0.01, 0.1, 2  # of all changes: in the table; in the sentence
 BINS = """

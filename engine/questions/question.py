@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -140,22 +140,23 @@ class Download:
     help: str
 
 
-class Question(Protocol):
-    """A module of this package. Its docstring is the card's help. With ``NEEDS_TEXTS = True`` runs that have conformers
-    alone are left out, and it is refused where all are such. ``DOWNLOADS`` are files of a form of its own."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Question:
+    """What a module of this package has, by the names that it has there, and its docstring."""
 
-    __name__: str
-    __doc__: str | None
+    key: str
+    help: str
     TITLE: str
     OF: Of
-    OPTIONS: tuple[Option, ...]
     COLUMNS: Mapping[str, Column]
-    CHARTS: tuple[Chart, ...]
-    TABLES: tuple[str, ...]  # shown below the charts; others are data behind them
-
-    def tables(self, store: Store, entries: Sequence[Entry], options: Options) -> Tables: ...
-
-    def answer(self, tables: Tables, options: Options) -> str: ...
+    tables: Callable[[Store, Sequence[Any], Options], Tables]
+    answer: Callable[[Tables, Options], str]
+    OPTIONS: tuple[Option, ...] = ()
+    CHARTS: tuple[Chart, ...] = ()
+    TABLES: tuple[str, ...] = ()  # shown below the charts; others are data behind them
+    DOWNLOADS: tuple[Download, ...] = ()  # files of a form of its own
+    NEEDS_TEXTS: bool = False  # runs that have conformers alone are left out; refused where all are such
+    depends: Callable[[Store, Sequence[Any], Options], Hashable] = lambda *_: None  # what else it is of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -214,5 +215,4 @@ def answer_lines(question: Question, answered: Answered) -> Iterator[str]:
         ]
         yield from ("", *rows_lines(rows[:MOST_ROWS]))
         if len(rows) > MOST_ROWS:
-            key = question.__name__.rpartition(".")[2]
-            yield f"... and {len(rows) - MOST_ROWS:,} rows more: `ask {key}` has them as --json or --csv"
+            yield f"... and {len(rows) - MOST_ROWS:,} rows more: `ask {question.key}` has them as --json or --csv"

@@ -71,7 +71,7 @@ def card(key: str, store: Store, ids: Sequence[str], given: Mapping[str, Any] = 
     question = question_of(key)
     with st.container(border=True, key=f"card-{key}"):
         head = st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute")
-        about = help_with_words(question.TITLE, (question.__doc__ or "").strip())
+        about = help_with_words(question.TITLE, question.help.strip())
         head.header(question.TITLE, anchor=False, help=about, width="content")
         if not question.OF.least <= len(ids) <= question.OF.most:
             is_few = len(ids) < question.OF.least
@@ -317,9 +317,9 @@ def start_buttons(key: str, commands: pa.Table) -> None:
 
 def data(key: str, question: Question, answered: Answered, head: Any) -> None:
     """Every table behind the card, as a table and as files; made when a user opens it."""
-    if downloads := getattr(question, "DOWNLOADS", ()):
+    if question.DOWNLOADS:
         head = head.container(horizontal=True, width="content")
-    for download in downloads:
+    for download in question.DOWNLOADS:
         with head:
             make = partial(download.make, answered.tables)
             file_button(download.words, make, download.file, key=f"{download.file}-{key}", help=download.help)

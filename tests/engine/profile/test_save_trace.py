@@ -20,7 +20,7 @@ MICROSECONDS = 1_000
 
 def saved(store: Store, *entries: Entry, **options: Any) -> tuple[bytes, dict[str, list[dict[str, Any]]]]:
     answered = ask(store, "profiles_timeline", [entry.id for entry in entries], options)
-    (download,) = question_of("profiles_timeline").DOWNLOADS  # type: ignore[attr-defined]
+    (download,) = question_of("profiles_timeline").DOWNLOADS
     return download.make(answered.tables), {name: table.to_pylist() for name, table in answered.tables.items()}
 
 
