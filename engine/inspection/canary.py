@@ -18,7 +18,7 @@ from engine.errors import DriftscopeError
 from engine.lp.constraint import Constraint
 from engine.lp.follower import AutomatonRows, Follower
 from engine.lp.grammar import GrammarConstraint
-from engine.lp.table import NO_ID, Automaton, Program, live_columns
+from engine.lp.table import NO_ID, Program, live_columns
 from engine.records import Molecule
 from engine.text.tokenizer_build import RECIPES
 from engine.text.tokenizers import TextTokenizer, load_tokenizer
@@ -276,9 +276,7 @@ class Canary:
         return _finding("stale" if cell < lost.cell else "ahead", answer, count)
 
 
-@functools.lru_cache(maxsize=4)
-def _rows_of(automaton: Automaton) -> AutomatonRows:
-    return AutomatonRows(automaton)
+_rows_of = functools.lru_cache(maxsize=4)(AutomatonRows)
 
 
 def _is_start(program: Program, cell: int) -> bool:

@@ -93,7 +93,8 @@ def _nearest_right(tokens: ShapedTokens, candidates: Candidates, wrong: Columns)
     found: list[int | str] = [NO_RIGHT] * len(wrong)
     waiting = list(range(len(wrong)))
     while waiting:
-        some = [_unknown(candidates, index, nearest[index]) for index in waiting]
+        unknown = [nearest[index][candidates.status[index, nearest[index]] == UNKNOWN] for index in waiting]
+        some = [columns[:AT_ONCE] for columns in unknown]
         of = np.repeat(waiting, [len(columns) for columns in some])
         tokens.ask(candidates, of, np.concatenate(some))
         still = []
@@ -108,11 +109,6 @@ def _nearest_right(tokens: ShapedTokens, candidates: Candidates, wrong: Columns)
                 still.append(index)
         waiting = still
     return found
-
-
-def _unknown(candidates: Candidates, index: int, nearest: Columns) -> Columns:
-    """The next columns to ask of an answer."""
-    return np.asarray(nearest[candidates.status[index, nearest] == UNKNOWN][:AT_ONCE])
 
 
 def _by_distance(tokens: ShapedTokens, candidates: Candidates, index: int, wrong: int) -> Columns:

@@ -320,11 +320,7 @@ def _missing(
     if sample["stop_reason"] in ENDS:
         yield ENDS[sample["stop_reason"]]
     if sample["redrawn_blocks"] and not has_tries:
-        yield f"{_redrawn_words(sample)}. Tries are stored only of samples that keep their steps."
-
-
-def _redrawn_words(sample: Row) -> str:
-    times = counted(sample["redrawn_blocks"], "time")
-    if sample["dead_ends"] is None:
-        return f"The guard had blocks redrawn {times}"
-    return f"The text went back {times} from dead ends"
+        times = counted(sample["redrawn_blocks"], "time")
+        by_guard = f"The guard had blocks redrawn {times}"
+        what = by_guard if sample["dead_ends"] is None else f"The text went back {times} from dead ends"
+        yield f"{what}. Tries are stored only of samples that keep their steps."

@@ -35,14 +35,6 @@ MARGIN = 0.6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Pulled:
-    """The bounds of all pairs [atoms, atoms], minus infinity and infinity where there are none."""
-
-    lower: Array
-    upper: Array
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class _Hands:
     """Centres, each by three neighbours about a base: the fourth one, or the centre itself where it has three."""
 
@@ -87,7 +79,8 @@ class Completion:
         self._parents = [int(checks.others[checks.parent]) if checks.parent >= 0 else -1 for checks in places.checks]
 
     @functools.cached_property
-    def _pulled(self) -> _Pulled:
+    def _bounds(self) -> tuple[Array, Array]:
+        """Of all pairs [atoms, atoms], minus infinity and infinity where there are none."""
         count, step = self.places.atoms, TOLERANCES[1]
         lower, upper = np.full((count, count), -np.inf), np.full((count, count), np.inf)
         for checks in self.places.checks:
@@ -95,7 +88,7 @@ class Completion:
             far = np.where(checks.apart == OTHER, 0.0, step.bonded) * MARGIN
             lower[checks.atom, checks.others] = checks.bounds[0] * (1 - near)
             upper[checks.atom, checks.others] = checks.bounds[1] * (1 + far)
-        return _Pulled(np.maximum(lower, lower.T), np.minimum(upper, upper.T))
+        return np.maximum(lower, lower.T), np.minimum(upper, upper.T)
 
     def ways(self, placed: Array, atom: int, until: int, before: Array | None = None) -> Array:
         """Right places of the atoms from one to another: [ways, atoms, 3].
@@ -135,10 +128,9 @@ class Completion:
 
     def _pull(self, points: Array, fixed: Array, atom: int, until: int, steps: int) -> Array:
         rows = slice(atom, until + 1)
-        pulled = self._pulled
         moment = np.zeros_like(points)
         spread = np.zeros_like(points)
-        lower, upper = pulled.lower[rows, : until + 1], pulled.upper[rows, : until + 1]  # [m, n] each
+        lower, upper = (bounds[rows, : until + 1] for bounds in self._bounds)  # [m, n] each
         fixed = np.concatenate([fixed, np.zeros((len(fixed), 1))], axis=1)  # [atoms that stand, 4]
         stands = np.broadcast_to(fixed, (len(points), *fixed.shape))
         checks, count = self.places.checks[rows], until + 1 - atom

@@ -263,14 +263,6 @@ def only_in(scores: Tensor, at: Places, rows: Sequence[int]) -> tuple[Tensor, ND
     return scores, values.float().cpu().numpy()
 
 
-class _Single(dict[int, NDArray[np.int64]]):
-    """An id alone."""
-
-    def __missing__(self, id_: int) -> NDArray[np.int64]:
-        self[id_] = np.array([id_])
-        return self[id_]
-
-
 class ServedBatch:
     """Rows of one constraint, which may come, go and change places from call to call."""
 
@@ -280,7 +272,7 @@ class ServedBatch:
         self._blank = blank or Blank()
         self._nodes: dict[int, NDArray[np.int64]] = {}  # the ids that each allows, symbols apart
         self._few: dict[tuple[int, Symbols], NDArray[np.int64]] = {}  # by node and the cell's symbols, where few
-        self._single = _Single()
+        self._single = functools.cache(lambda id_: np.array([id_]))
         self._masks: dict[int, Tensor] = {}  # bool [V] what a node does not allow, of those that allow many
         self._asker: TokenAsker | None = None
 
@@ -319,7 +311,7 @@ class ServedBatch:
         """The ids that may come; one may be there twice. Of many the node's own, without its symbols."""
         forced = self._end if row.may_only_end else row.where.forced_id
         if forced != NO_ID:
-            return self._single[forced]
+            return self._single(forced)
         node, automaton = row.where.node, self._constraint.automaton
         key = node, row.where.symbols_of_cell
         if key in self._few:

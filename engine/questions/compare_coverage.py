@@ -122,7 +122,9 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
             rows.append(head | {"missing_rule": "zero", **figures_row(zero.figures)})
         curves += curve_rows(head, result.figures, side)
         conventions += convention_rows(head, result)
-        published += published_rows(head, result)
+        for figure, different in shown_next_to(result.setting()):
+            of_figure = {"published": figure.name, "source": figure.source}
+            published.append(head | of_figure | {"differs": "; ".join(different)})
         if result.baseline is not None:
             rows.append(head | {"name": f"{head['name']}: {BASELINE}", **figures_row(result.baseline)})
             curves += curve_rows(head | {"name": BASELINE}, result.baseline, side)
@@ -149,12 +151,6 @@ def convention_rows(head: dict[str, Any], result: Evaluation) -> Iterator[dict[s
             if figure.convention == convention.name:
                 of = {"name": figure.name, "source": figure.source, "convention": convention.name}
                 yield of | {"whose": convention.whose, **figure.figures()}
-
-
-def published_rows(head: dict[str, Any], result: Evaluation) -> Iterator[dict[str, Any]]:
-    """Each published figure, and what keeps it from standing next to the run."""
-    for figure, different in shown_next_to(result.setting()):
-        yield head | {"published": figure.name, "source": figure.source, "differs": "; ".join(different)}
 
 
 def unknown_notes(rows: Sequence[dict[str, Any]]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from engine.figures.statistics import LEAST_SAMPLES, Array, Bootstrap, Correlation, Interval, quotient, rank_correlation
+from engine.figures.statistics import LEAST_SAMPLES, Array, Bootstrap, Interval, quotient, rank_correlation
 from engine.figures.words import counted, number, percent, points, with_interval
 from engine.inspection.runs import facts_of
 from engine.questions.question import Chart, Column, NeedsWork, Of, Options, Tables, answer_text, rows_table
@@ -168,16 +168,12 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     }
 
 
-def against_rmsd(rows: Sequence[dict[str, Any]], name: str) -> Correlation | None:
-    """Between samples; adjusted for heavy atoms where all are known."""
+def rmsd_columns(samples: Sequence[dict[str, Any]], name: str) -> dict[str, float | None]:
+    """How a figure of samples goes with their RMSD, as it is, and adjusted for heavy atoms where all are known."""
+    rows = [row for row in samples if row[name] is not None]
     sizes = [row["heavy_atoms"] for row in rows]
     x, y = (np.array([row[column] for row in rows], dtype=float) for column in (name, "rmsd_ang"))
-    return rank_correlation(x, y, None if None in sizes else np.array(sizes, dtype=float))
-
-
-def rmsd_columns(rows: Sequence[dict[str, Any]], name: str) -> dict[str, float | None]:
-    """How a figure of samples goes with their RMSD, as it is and adjusted for heavy atoms."""
-    found = against_rmsd([row for row in rows if row[name] is not None], name)
+    found = rank_correlation(x, y, None if None in sizes else np.array(sizes, dtype=float))
     return {
         **interval_row(f"rmsd_{name}", None if found is None else found.plain),
         **interval_row(f"rmsd_{name}_adjusted", None if found is None else found.adjusted),

@@ -20,7 +20,7 @@ QUESTION = '''
 import pyarrow as pa
 from engine.questions.question import Column, Of
 
-TITLE, OF, OPTIONS, CHARTS, TABLES = "How many samples?", Of("run"), (), (), ("main",)
+TITLE, OF, TABLES = "How many samples?", Of("run"), ("main",)
 COLUMNS = {"samples": Column("samples of the run")}
 
 def tables(store, entries, options):
@@ -102,7 +102,7 @@ def test_what_is_no_question_and_a_key_that_is_taken_are_left_out(environment: d
     listed = python(environment, "-m", "engine", "ask", "--json")
     keys = [row["key"] for row in json.loads(listed.stdout)["rows"]]
     assert "compare_count" not in keys and keys.count("compare_figures") == 1
-    assert "compare_count has no OF, OPTIONS" in listed.stderr and "its key is taken" in listed.stderr
+    assert "compare_count has no OF, COLUMNS, tables" in listed.stderr and "its key is taken" in listed.stderr
     assert "not a module! is no module" in listed.stderr
 
 
