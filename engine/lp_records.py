@@ -118,6 +118,12 @@ class LpRecord:
             problem = f"the LP {self.name} is for decimals, not for bins, which all have the same length"
             raise ConstraintError(problem, f"Use another one, such as {DEFAULT_LP}, or leave --bins out")
 
+    def check_conformers(self, conformers: int) -> None:
+        """``ConstraintError`` for more in an answer than it writes."""
+        if conformers > 1 and not self.several:
+            able = ", ".join(other.name for other in LPS.values() if other.several)
+            raise ConstraintError(f"the LP {self.name} writes one conformer per answer", f"Use one of {able}")
+
     def placeholder_of(self, form: NumberFormat, chosen: str = "") -> str:
         """Else the default one for such numbers: those of bins all have the same length."""
         if chosen and not self.placeholder:
@@ -261,11 +267,6 @@ def lp_record(name: str) -> LpRecord:
     if record is None:
         raise ConstraintError(f"there is no LP {shown(name)}", nearest(name, [*LPS, *ALIASES, CLEANUP]))
     return record
-
-
-def one_conformer_only(record: LpRecord) -> ConstraintError:
-    able = ", ".join(other.name for other in LPS.values() if other.several)
-    return ConstraintError(f"the LP {record.name} writes one conformer per answer", f"Use one of {able}")
 
 
 def lp_of_text(name: str) -> LpRecord:

@@ -70,8 +70,8 @@ def resolution(io: cli.Io, progress: cli.Progress, run_id: str = cli.RUN_ID, wor
     from engine.inspection.resolution import truncate_run
     from engine.questions import ask
 
-    made = worked(io, progress, "texts judged", truncate_run, io.opened(), run_id, workers=workers)
-    return io.show(list(rows_of(ask(io.opened(), "drift_resolution", [made.entry.id]).tables["main"])))
+    entry = worked(io, progress, "texts judged", truncate_run, io.opened(), run_id, workers=workers)
+    return io.show(list(rows_of(ask(io.opened(), "drift_resolution", [entry.id]).tables["main"])))
 
 
 @cli.command(app, "alphabets")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from engine.errors import ConstraintError, nearest, shown
-from engine.lp_records import DEFAULT_LP, GuardSettings, lp_record, one_conformer_only, split_cleanup
+from engine.lp_records import DEFAULT_LP, GuardSettings, lp_record, split_cleanup
 from engine.records import Descriptors, Molecule, NumberFormat
 
 if TYPE_CHECKING:
@@ -157,8 +157,7 @@ class Plan:
             record.check_form(self.form)
         if not 1 <= self.conformers <= MOST_ASKED:
             raise ConstraintError(f"{self.conformers} conformers in one answer", f"Ask for 1 to {MOST_ASKED}")
-        if self.conformers > 1 and not record.several:
-            raise one_conformer_only(record)
+        record.check_conformers(self.conformers)
 
     def _check_backend(self) -> None:
         """What it cannot do."""

@@ -181,7 +181,9 @@ def _lost(
         is_written = mark["tokens_by"] == "written"
         ids = sample["token_ids"] if is_written else tokenizer.encode(sample["text"])
         molecule, _, _ = molecule_asked(sample, run.descriptors, by_text=not is_written, form=number_format(run))
-        start = _last(ids, opening, mark["pos"]) if mark["conformer"] > 1 else 0  # each is asked like the first
+        start = 0
+        if mark["conformer"] > 1:  # each is asked like the first
+            start = max((pos for pos, id_ in enumerate(ids[: mark["pos"] + 1]) if id_ == opening), default=0)
         asked.append((mark, ids, LostToken(molecule, ids[start:], mark["pos"] - start)))
     if not asked:
         return {}
@@ -197,15 +199,11 @@ def _lost(
     return pairs
 
 
-def _last(ids: Sequence[int], wanted: int | None, before: int) -> int:
-    """The last place of an id up to a position; 0 where it is not there."""
-    return next((place for place in range(before, -1, -1) if ids[place] == wanted), 0)
-
-
 def _struck(step: Row) -> Iterator[Preference]:
     """A pair for each token that was struck at a step."""
     p_raw = {likely["token_id"]: likely["p_raw"] for likely in step["top_k"] or ()}
     for rejected in step["struck"]:
+        p = p_raw.get(rejected)
         yield Preference(
             run_id=step["run_id"],
             sample_id=step["sample_id"],
@@ -214,13 +212,9 @@ def _struck(step: Row) -> Iterator[Preference]:
             rejected=rejected,
             source=STRUCK,
             ln_p_chosen=step["ln_p"],
-            ln_p_rejected=_log(p_raw.get(rejected)),
+            ln_p_rejected=math.log(p) if p else None,
             ln_share=step["ln_share"],
         )
-
-
-def _log(p: float | None) -> float | None:
-    return math.log(p) if p else None
 
 
 def _texts(
@@ -241,7 +235,8 @@ def _texts(
     whole = {prompt}
     for before, chosen, rejected in texts:
         whole |= {before, before + chosen, before + rejected}
-    cut = _cut(tokenizer, list(whole))
+    encodings = tokenizer.backend.encode_batch(list(whole), add_special_tokens=True)
+    cut = {text: encoding.ids for text, encoding in zip(whole, encodings, strict=True)}  # with what it puts before them
     for preference, (before, chosen, rejected) in zip(preferences, texts, strict=True):
         written = [*cut[prompt], *ids[: preference.pos]]
         is_same = cut[before] == written
@@ -249,9 +244,3 @@ def _texts(
         is_same &= cut[before + rejected] == [*written, preference.rejected]
         of_ids = {"prompt_ids": written, "chosen_ids": [preference.chosen], "rejected_ids": [preference.rejected]}
         yield {"prompt": before, "chosen": chosen, "rejected": rejected} | of_ids if is_same else None
-
-
-def _cut(tokenizer: TextTokenizer, texts: list[str]) -> dict[str, list[int]]:
-    """By text the ids that the Hugging Face tokenizer makes of it, with what it puts before a text."""
-    encodings = tokenizer.backend.encode_batch(texts, add_special_tokens=True)
-    return {text: encoding.ids for text, encoding in zip(texts, encodings, strict=True)}

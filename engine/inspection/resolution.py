@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -29,13 +28,8 @@ _SAMPLES = "SELECT * FROM samples WHERE run_id = $run AND usable ORDER BY sample
 _BLOCK = re.compile(r"<([^<>]*)>")
 
 
-@dataclass(frozen=True, slots=True)
-class TruncatedRun:
-    entry: Entry
-    table: pa.Table  # a row each sample and number of decimals: whether it is usable still, how far its atoms moved
-
-
 def resolution_of(entry: Entry) -> KeptTable:
+    """A row each sample and number of decimals: whether it is usable still, how far its atoms moved."""
     return KeptTable("resolution", [VERSION, *entry.key])
 
 
@@ -54,8 +48,8 @@ def truncate_run(
     *,
     workers: int | None = None,
     progress: Callable[[int, int], None] = lambda done, texts: None,
-) -> TruncatedRun:
-    """Judge the usable samples of a run again, with each smaller number of decimals."""
+) -> Entry:
+    """Judge the usable samples of a run again, with each smaller number of decimals, and keep what became of them."""
     entry = store.entry(run_id)
     if "samples" not in entry.parts:
         raise without_samples(entry, "truncate")
@@ -74,9 +68,8 @@ def truncate_run(
         for done, (task, verdict) in enumerate(verdicts, start=1):
             rows[task.key]["usable"] = verdict.is_right
             progress(done, len(tasks))
-    table = pa.Table.from_pylist(rows)
-    resolution_of(entry).write(table)
-    return TruncatedRun(entry, table)
+    resolution_of(entry).write(pa.Table.from_pylist(rows))
+    return entry
 
 
 def truncated(text: str, decimals: int) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from engine.errors import ConstraintError
 from engine.lp.table import Automaton, Program
-from engine.lp_records import lp_record, one_conformer_only
+from engine.lp_records import lp_record
 from engine.records import TRIMMED4, NumberFormat
 
 if TYPE_CHECKING:
@@ -69,8 +69,7 @@ def build_constraint(
     """The constraint for a model with this tokenizer and so many rows."""
     record, chosen = lp_record(name), parameters or LpParameters()
     record.check_form(chosen.form)
-    if chosen.conformers > 1 and not record.several:
-        raise one_conformer_only(record)
+    record.check_conformers(chosen.conformers)
     build: Callable[..., Constraint] = import_module(record.module).build
     chosen = replace(chosen, placeholder=record.placeholder_of(chosen.form, chosen.placeholder))
     return build(record.name, tokenizer, vocab_rows, chosen)

@@ -13,7 +13,7 @@ from typing import Any
 
 from engine.errors import ConstraintError, nearest, shown
 from engine.lp.constraint import LpParameters
-from engine.lp_records import LpRecord, lp_record, one_conformer_only
+from engine.lp_records import LpRecord, lp_record
 from engine.records import DESCRIPTORS, Descriptors, NumberFormat, read_number_format
 
 PREFIX = "driftscope_"
@@ -121,8 +121,7 @@ def _check(request: ServedLp) -> None:
         )
     record.placeholder_of(request.parameters.form, request.parameters.placeholder)
     record.check_form(request.parameters.form)
-    if request.parameters.conformers > 1 and not record.several:
-        raise one_conformer_only(record)
+    record.check_conformers(request.parameters.conformers)
     if record.needs_coordinates and not request.parameters.placeholder:
         raise ConstraintError(
             f"{record.name} is fitted to coordinates, which a server has none of",

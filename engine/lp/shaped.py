@@ -195,14 +195,10 @@ class ShapedAnswer:
         if self.tolerance + 1 == len(TOLERANCES):
             return False
         self.tolerance += 1
-        self.witnesses = None if self.is_blank else np.zeros((0, 3))
+        # Only before any number is written a place in all of space is one that is still left.
+        self.witnesses = None if self.prefix.is_blank else np.zeros((0, 3))
         self.rooms = np.zeros(0)
         return True
-
-    @property
-    def is_blank(self) -> bool:
-        """Nothing is written of the block's numbers; only then is a place in all of space one that is still left."""
-        return self.prefix.is_blank
 
     @property
     def is_asked(self) -> bool:
@@ -242,10 +238,6 @@ class Candidates:
         self.low = np.empty((*is_legal.shape, ends))  # [n, C, N] the intervals that it leaves, NaN for none
         self.high = np.empty((*is_legal.shape, ends))
 
-    def reset(self, index: int) -> None:
-        """Nothing is known of an answer's tokens."""
-        self.status[index] = np.where(self.is_legal[index], UNKNOWN, WRONG)
-
     def cover(self, index: Columns, columns: Columns) -> None:
         """Tokens that leave a value within reach of a witness are right: of pairs that are seen and unknown."""
         actions = self.action[index, columns]
@@ -254,7 +246,9 @@ class Candidates:
             answers = np.unique(index[of]).tolist()
             if not answers:
                 continue
-            values, rooms, owner = _joined([pool(self.answers[answer]) for answer in answers], answers)
+            parts = [pool(self.answers[answer]) for answer in answers]
+            values, rooms = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+            owner = np.repeat(answers, [len(part) for part, _ in parts])
             if not len(values):
                 continue
             rows, some = index[of], columns[of]
@@ -287,11 +281,6 @@ class Candidates:
         moved = np.abs(answer.witnesses[:, axis] - answer.prefix.value)
         is_near = moved <= answer.rooms
         return answer.witnesses[is_near, axis + 1], (answer.rooms - moved)[is_near]
-
-
-def _joined(parts: Sequence[tuple[Array, Array]], owners: Sequence[int]) -> tuple[Array, Array, Columns]:
-    values, rooms = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    return values, rooms, np.repeat(owners, [len(part) for part, _ in parts])
 
 
 def reached(values: Array, rooms: Array, low: Array, high: Array) -> Flags:
@@ -332,7 +321,7 @@ class ShapedTokens:
 
     def candidates(self, answers: Sequence[ShapedAnswer], is_legal: Flags) -> Candidates:
         """Of answers that are asked; ``is_legal`` [n, C]."""
-        self._begin([answer for answer in answers if answer.witnesses is None and answer.is_blank])
+        self._begin([answer for answer in answers if answer.witnesses is None and answer.prefix.is_blank])
         kinds = np.stack([self._kinds_in(answer) for answer in answers])
         return Candidates(answers, is_legal, kinds, self.leaves)
 
@@ -343,7 +332,7 @@ class ShapedTokens:
             return False
         if answer.witnesses is None:
             self._begin([answer])
-        candidates.reset(index)
+        candidates.status[index] = np.where(candidates.is_legal[index], UNKNOWN, WRONG)
         columns = np.flatnonzero(candidates.is_seen[index])
         candidates.cover(np.full_like(columns, index), columns)
         return True

@@ -53,16 +53,13 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         drawn += [(entry, run_name(entry), True) for entry in others]
     points = [point_of(entry, name, measure, is_other=of) for entry, name, of in drawn for measure in measures]
     verdicts = [verdict_of(store, entries[0], test, names[test.id]) for test in entries[1:]]
+    notes = [*pool_notes(entries, names), *answer_notes(entries, names), *size_notes(entries)]
     columns = ["run", "name", *(f"{name}_{key}" for name in COMPARED for key in ("ratio", "mark"))]
     return {
         "main": rows_table(points),
         "verdicts": rows_table(verdicts, columns),
-        "notes": rows_table([{"note": note} for note in notes_of(entries, names)], ["note"]),
+        "notes": rows_table([{"note": note} for note in notes], ["note"]),
     }
-
-
-def notes_of(entries: Sequence[Entry], names: Mapping[str, str]) -> list[str]:
-    return [*pool_notes(entries, names), *answer_notes(entries, names), *size_notes(entries)]
 
 
 def time_words(row: Mapping[str, Any]) -> str:
