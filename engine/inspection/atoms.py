@@ -204,13 +204,13 @@ def atom_rows(
     """In the order of the text. ``wrong``: what the molecule's checks say of an atom; ``redrawn``: by block, what a
     guard did. Without an alignment there are blocks alone.
     ``only``: this conformer's."""
-    blocks = [block for block in blocks if only in (0, _conformer(block))]
+    blocks = _of_conformer(blocks, only)
     several = max(map(_conformer, blocks), default=1) > 1 and not only
     is_position = alignment is not None and alignment.mode == "position"
     is_codes = isinstance(form, CodeFormat)
 
     def row_of(block: Row, columns: tuple[int, ...], tokens: Sequence[AlignedToken]) -> AtomRow:
-        atom = int(block["atom"]) if block["atom"] is not None and block["atom"] >= 0 else None
+        atom = _atom_of(block)
         notes = (wrong.get((_conformer(block), -1 if atom is None else atom), ""), redrawn.get(block["block"], ""))
         name, estimate = _name(atom, elements, _conformer(block) * several), estimates.get(block["block"])
         name = LINK if atom is None and is_codes else name
@@ -236,9 +236,17 @@ def atom_rows(
     return rows
 
 
+def _atom_of(block: Row) -> int | None:
+    return int(block["atom"]) if block["atom"] is not None and block["atom"] >= 0 else None
+
+
 def _is_told(block: Row) -> bool:
     """Of codes: a sound one of a bracket or a bond says nothing of an atom."""
     return block["atom"] != -1 or not SOUND.issuperset(block["kinds"] or ())
+
+
+def _of_conformer(blocks: Sequence[Row], only: int) -> Sequence[Row]:
+    return [block for block in blocks if _conformer(block) == only] if only else blocks
 
 
 def _key(conformer: int, atom: int | None, block: int) -> Key:

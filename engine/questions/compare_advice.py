@@ -94,7 +94,6 @@ CHARTS = (
     Chart("points", "cost", "lp", "costs", colour="standing", low="low", high="high", log="x",
           hover=("lp", "standing", "cost", "low", "high")),
 )  # fmt: skip
-TABLES = ("main",)
 RATES = {"usable": "usable_rate", "clean": "clean_rate", "decodes": "decodes_rate", "passed": "pass_rate"}
 SHARES = {"cut": "cut_share", "letters": "letters_share", "not numeric": "nonnumeric_share"}
 QUOTIENTS = {  # one sum over another; times first
@@ -567,12 +566,6 @@ def cautions_of(decision: Decision) -> list[str]:
     return [*cautions, *([f"What the LP costs the model: {'; '.join(costs)}."] if costs else [])]
 
 
-def former_counts_of(runs: Mapping[str, Sequence[Entry]]) -> str:
-    """Of which LPs the run that is read has former counts; empty where none has."""
-    former = [lp for lp, entries in runs.items() if has_former_counts(entries[0])]
-    return f"Cut blocks of {listed(former)}: they have former counts, `verify --recount`." if former else ""
-
-
 def command_of(setting: Row, model: str, words: Sequence[str]) -> str:
     """``python -m engine run --model demo-qwen:final --lp truncating --sample-size 64 --device cpu``"""
     sampling, device = setting["sampling"], setting["device"].partition(" ")[0]
@@ -674,8 +667,9 @@ def unknown_of(
     gaps += [f"Other molecules: these are {molecules} heavy atoms."] if molecules else []
     if setting["conformers_per_answer"] > 1:
         gaps.append("Single conformers: an answer counts as a whole, with all that it holds.")
-    former = former_counts_of(runs)
-    return [*gaps, former] if former else gaps
+    if former := [lp for lp, entries in runs.items() if has_former_counts(entries[0])]:
+        gaps.append(f"Cut blocks of {listed(former)}: they have former counts, `verify --recount`.")
+    return gaps
 
 
 def wanted(options: Options, rows: Sequence[Measured]) -> str:

@@ -32,6 +32,7 @@ COLUMNS = {
     "share": Column("share", "%"),
 }
 CHARTS = (Chart("heat", "name", "reason", "shown", size="share", text="samples"),)
+TABLES = ()
 # A set of names, so that a sample counts once in a reason that is named twice.
 SQL = f"""
 WITH named AS (

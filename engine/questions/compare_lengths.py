@@ -42,7 +42,6 @@ CHARTS = (
     Chart("bars", "middle", "signed", "bins", colour="verdict", split="name", size="width",
           hover=("name", "verdict", "from", "below", "samples", "share")),
 )  # fmt: skip
-TABLES = ("main",)
 SQL = """
 SELECT run_id, passed, tokens, stop_reason = 'length' AS at_limit FROM samples WHERE list_contains($runs, run_id)
 """

@@ -50,6 +50,7 @@ CHARTS = (
     Chart("points", "atoms", "free_positions", POSITIONS, hover=("name", "smiles", "atoms", "free_positions")),
     Chart("points", "legal_most", "name", LEGAL, low="legal_least", high="legal_most", log="x"),
 )
+TABLES = ()
 MOST_MOLECULES = 1_000
 """Of a run, the first: a molecule takes about a millisecond."""
 _MOLECULES = """

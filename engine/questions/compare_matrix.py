@@ -63,7 +63,6 @@ COLUMNS = {
     "at": Column("step"),
 }
 CHARTS = (Chart("matrix", "model", "lp"), Chart("lines", "at", "value", "steps", colour="line", split="figure"))
-TABLES = ("main",)
 LEAST_STEPS = 3
 """Checkpoints of one model in one engine under one LP, from which on they are lines over their steps."""
 WORST = """

@@ -60,7 +60,6 @@ CHARTS = (
     Chart("points", "control", "test", "points", colour="", size="size", has_diagonal=True,
           hover=("smiles", "count", "control", "test"), picks="option:pair:pair"),
 )  # fmt: skip
-TABLES = ("main",)
 
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:

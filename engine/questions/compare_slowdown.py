@@ -46,6 +46,7 @@ CHARTS = (
     Chart("bars", "speed_end", "bar", colour="name", low="speed_start", text="pace", log="x", line_at=1,
           hover=("name", "factor", "control", "test", "pace")),
 )  # fmt: skip
+TABLES = ()
 
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:

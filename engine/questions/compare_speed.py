@@ -38,6 +38,7 @@ CHARTS = (
     Chart("points", "seconds", "share", low="low", high="high", interval="y", log="x", text="label", faint="is_other",
           hover=("name", "figure", "origin", "seconds", "share", "clean", "decodes")),
 )  # fmt: skip
+TABLES = ()
 
 
 def depends(store: Store, entries: Sequence[Entry], options: Options) -> object:

@@ -31,6 +31,7 @@ COLUMNS = {
     "value": Column("time"),
 }
 CHARTS = (Chart("bars", "value", "name", colour="part", hover=("name", "part", "seconds", "share")),)
+TABLES = ()
 Row = dict[str, Any]
 ROUNDING_S = 0.01
 """Files give seconds in hundredths: parts may exceed the whole by that much and mean nothing."""

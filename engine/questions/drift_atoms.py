@@ -36,6 +36,7 @@ COLUMNS = {
     "words": Column("why"),
     **dict.fromkeys(("atom", "columns"), Column(is_hidden=True)),
 }
+TABLES = ()
 
 
 def tables(store: Store, samples: Sequence[SampleOf], options: Options) -> Tables:

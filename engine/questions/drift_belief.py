@@ -55,7 +55,6 @@ COLUMNS = {
     "is_inside": Column(is_hidden=True),
     "block": Column(is_hidden=True),
 }
-TABLES = ("main",)
 
 
 def _asked(store: Store, samples: Sequence[SampleOf], options: Options) -> tuple[Inspected, BeliefRequest]:

@@ -36,7 +36,6 @@ COLUMNS = {
     **dict.fromkeys(("place", "is_parent", "is_same", "token_id"), Column(is_hidden=True)),
 }
 CHARTS = (Chart("bars", "rmsd_ang", "token", "branches", colour="lp"),)
-TABLES = ("main",)
 NO_PARENT = "the sample that it goes on from is not in this store"
 
 

@@ -25,7 +25,6 @@ COLUMNS = {
     "token": Column("token", help="Counted from 0 in the answer; none: the answer as a whole"),
     "cause": Column("likeliest cause", wrap_px=560),
 }
-TABLES = ("main",)
 
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:

@@ -43,7 +43,6 @@ COLUMNS = {
     "width": Column("width"),
 }
 CHARTS = (Chart("points", "in_90", "axis", colour="axis", low="in_90_low", high="in_90_high", line_at=0.9),)
-TABLES = ("main",)
 
 
 def _asked(store: Store, name: str) -> ModelEntry:

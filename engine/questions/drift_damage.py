@@ -26,7 +26,6 @@ COLUMNS = {
     "judged": Column("of those judged"),
     "samples": Column("samples", help="Of this text, judged or not"),
 }
-TABLES = ("main",)
 TEXTS = ("junk", "cut", "unverified", "clean", "other")
 SQL = """
 WITH of_blocks AS (

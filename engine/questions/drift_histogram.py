@@ -40,6 +40,7 @@ CHARTS = (
     Chart("bars", "drift", "share", "bars", colour="sign", split="title", faint="is_faint",
           hover=("title", "drift", "blocks", "share"), picks="option:bin:bin"),
 )  # fmt: skip
+TABLES = ()
 CUT = "cut"  # the bar, and the value of ``bin``, of blocks of unknown drift, since they were cut
 MOST_GROUPS = 8
 

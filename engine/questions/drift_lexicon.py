@@ -41,7 +41,6 @@ COLUMNS = {
     "pieces": Column("junk pieces by script"),
 }
 CHARTS = (Chart("bars", "pieces", "script", "scripts", colour="", text="words"),)
-TABLES = ("main",)
 
 MOST_SAMPLES = 5_000
 """Samples of a run that are read, the first with junk; some ten seconds."""

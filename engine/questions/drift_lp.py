@@ -52,7 +52,6 @@ CHARTS = (
     Chart("points", "removed", "rmsd_ang", "with rmsd", colour="", hover=("sample_id", "removed", "rmsd_ang"),
           picks="page:drift:sample"),
 )  # fmt: skip
-TABLES = ("main",)
 SQL = f"""
 WITH chosen AS (SELECT sample_id FROM steps WHERE run_id = $run GROUP BY sample_id
                 -- those of the worst samples alone have no ln_q where others do: they stand for no run

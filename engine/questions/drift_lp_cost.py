@@ -38,7 +38,6 @@ COLUMNS = {
     "nat": Column("log w", "nat"),
 }
 CHARTS = (Chart("bars", "nat", "place", "bars", colour="part", hover=("place", "part", "nat", "tokens")),)
-TABLES = ("main",)
 UNKNOWN = "What the LP costs the model is not known"
 NO_STEPS = "no steps say with which probability tokens were drawn"
 

@@ -86,6 +86,7 @@ COLUMNS = {
     "tokens": Column("tokens"),
     **{name: replace(column, is_hidden=True) for name, column in WIDE.items()},
 }
+TABLES = ()
 
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:

@@ -31,7 +31,6 @@ COLUMNS = {
     "rmsd_ang": Column("RMSD", "Å", "To the text as written"),
 }
 CHARTS = (Chart("points", "share", "decimals", colour="decimals", low="low", high="high"),)
-TABLES = ("main",)
 
 
 def depends(store: Store, entries: Sequence[Entry], options: Options) -> str:

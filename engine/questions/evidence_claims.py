@@ -52,7 +52,6 @@ COLUMNS = {
     "text": Column("its text", page="tokenizer_lab", help="Opens it in the Tokenizer lab"),
     **{name: Column(is_hidden=True) for name in ("report", "least", "value", "most", "highlight", "query", "also")},
 }
-TABLES = ("main",)
 ORDER = """claim_id verdict reported measured unit statement subject source sql text section reason report also least
     value most highlight query""".split()
 MOST_LINK = 6_000  # characters of a link; a longer one is not taken by every browser and proxy

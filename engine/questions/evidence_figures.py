@@ -34,6 +34,7 @@ CHARTS = (
     Chart("points", "place", "label", colour="whose", low="low_place", high="high_place", text="words",
           hover=("statement", "whose", "words", "verdict"), picks="page:evidence:link"),
 )  # fmt: skip
+TABLES = ()
 NEAR = 0.2
 """Of a row: marks so near to each other have one text."""
 ROOM = 1.1

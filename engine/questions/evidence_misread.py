@@ -26,7 +26,6 @@ COLUMNS = {
     "most_ang": Column("farthest", "Å"),
     "text": Column("farthest block, as written"),
 }
-TABLES = ("main",)
 
 
 def depends(store: Store, entries: Sequence[Entry], options: Options) -> int:

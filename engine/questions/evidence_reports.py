@@ -22,7 +22,6 @@ COLUMNS = {
     "why": Column(wrap_px=420),
     "from": Column("computed as"),
 }
-TABLES = ("main",)
 
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:

@@ -77,7 +77,6 @@ COLUMNS = {
 }
 CHARTS = (Chart("bars", "drift", "share", "bars", "sign", split="title", across=4,
           hover=("title", "drift", "blocks", "share")),)  # fmt: skip
-TABLES = ("main",)
 
 
 def tables(store: Store, given: Sequence[str], options: Options) -> Tables:

@@ -41,7 +41,6 @@ CHARTS = (
     Chart("points", "share", "lane", colour="model", low="low", high="high", picks="page:logits:log",
           hover=("name", "share", "low", "high", "entries")),
 )  # fmt: skip
-TABLES = ("main",)
 
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:

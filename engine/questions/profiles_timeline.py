@@ -53,6 +53,7 @@ COLUMNS = {
 }
 CHARTS = (Chart("time", "start_ms", "share", colour="family", high="end_ms", split="name", spans="spans",
                 faint="is_faint"),)  # fmt: skip
+TABLES = ()
 DOWNLOADS = (Download("Save for Perfetto", "timeline.json", chrome_trace, "What is drawn, as a Chrome trace"),)
 MOST_FAMILIES, MOST_SPANS, MOST_LANES, MOST_ASKED, REST = 7, 1_000, 12, 10_000, "all other"
 Row = dict[str, Any]

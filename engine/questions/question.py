@@ -153,7 +153,7 @@ class Question:
     answer: Callable[[Tables, Options], str]
     OPTIONS: tuple[Option, ...] = ()
     CHARTS: tuple[Chart, ...] = ()
-    TABLES: tuple[str, ...] = ()  # shown below the charts; others are data behind them
+    TABLES: tuple[str, ...] = ("main",)  # shown below the charts; others are data behind them
     DOWNLOADS: tuple[Download, ...] = ()  # files of a form of its own
     NEEDS_TEXTS: bool = False  # runs that have conformers alone are left out; refused where all are such
     depends: Callable[[Store, Sequence[Any], Options], Hashable] = lambda *_: None  # what else it is of

@@ -28,7 +28,6 @@ COLUMNS = {
     "note": Column("why", wrap_px=300),
     "claim": Column(page="evidence"),
 }
-TABLES = ("main",)
 UNTRIED = "[C]<-1.2345,0.6789,2.1234>"
 
 

@@ -20,7 +20,7 @@ QUESTION = '''
 import pyarrow as pa
 from engine.questions.question import Column, Of
 
-TITLE, OF, TABLES = "How many samples?", Of("run"), ("main",)
+TITLE, OF = "How many samples?", Of("run")
 COLUMNS = {"samples": Column("samples of the run")}
 
 def tables(store, entries, options):
