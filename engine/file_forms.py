@@ -8,8 +8,10 @@ A file's form is found by its first bytes, else by its ending. Whether it is wha
 
 from __future__ import annotations
 
+import re
+import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -45,21 +47,22 @@ class FileForm:
     example: str  # a file of docs/formats.md
     begins: bytes = b""  # its first bytes, where they tell
     is_rest: bool = False  # files of no known ending are read as this one
-    told_by: str = ""  # ``module:function`` of a path: whether its content is of this form, asked before all else
 
     def load(self) -> Callable[..., Any]:
-        return _function(self.reader)
-
-    def is_of(self, path: Path) -> bool:
-        return bool(self.told_by and _function(self.told_by)(path))
-
-
-def _function(name: str) -> Callable[..., Any]:
-    module, _, function = name.partition(":")
-    found: Callable[..., Any] = getattr(import_module(module), function)
-    return found
+        module, _, function = self.reader.partition(":")
+        found: Callable[..., Any] = getattr(import_module(module), function)
+        return found
 
 
+_FAILURES = re.compile(
+    r"^[ \t]*(?:Failed [A-Za-z ]*Generations[A-Za-z ]* - Step \d+|--- Failure #\d+ ---[ \t\r]*$"
+    r"|Format: Prompt \| error code \| generated text)",
+    re.ASCII | re.MULTILINE,
+)
+FIRST_LINES, FIRST_BYTES = 20, 65_536
+"""In which a file names its form, behind headers of its own."""
+INSTEAD = "`import` reads it, and `judge RUN` its texts"
+"""Of a training's file, given to another command."""
 _ROLLOUTS = "engine.store.reports.rollouts"
 _CONFORMERS, _SMILES = "engine.chem.conformer_files", "engine.chem.molecule_files"
 _POOL: tuple[Becomes, ...] = ("run", "references", "pool")
@@ -67,11 +70,11 @@ FORMS = (
     FileForm("report", "reports of a runner", (".json",), ("run",), "engine.store.reports.importing:import_report",
              "report.json", is_rest=True),
     FileForm("completions", "completions that TRL logs", (".parquet",), ("run",), f"{_ROLLOUTS}:import_completions",
-             "completions_00001.parquet", told_by=f"{_ROLLOUTS}:is_completions_file"),
+             "completions_00001.parquet"),
     FileForm("failures", "failed generations of a validation", (".txt",), ("run",), f"{_ROLLOUTS}:import_failures",
-             "failed_step_200.txt", told_by=f"{_ROLLOUTS}:is_failures_file"),
+             "failed_step_200.txt"),
     FileForm("summary", "an LP against logs", (".json",), ("run",), f"{_ROLLOUTS}:import_summary",
-             "lp_vs_logs_summary.json", told_by=f"{_ROLLOUTS}:is_summary_file"),
+             "lp_vs_logs_summary.json"),
     FileForm("sdf", "SDF", (".sdf", ".sd", ".mol"), _POOL, f"{_CONFORMERS}:sdf_conformers", "pool.sdf"),
     FileForm("parquet", "Parquet with conformers", (".parquet", ".pq"), _POOL, f"{_CONFORMERS}:parquet_conformers",
              "references.parquet", b"PAR1"),
@@ -123,9 +126,41 @@ def _told_by_bytes(path: Path) -> list[FileForm]:
     return by_head or [form for form in told if path.suffix.lower() in form.endings]
 
 
+def training_form(path: Path) -> FileForm | None:
+    """The form of a training's file, as far as its beginning tells, before all else."""
+    name = _training_file(path)
+    return next((form for form in FORMS if form.name == name), None)
+
+
+def _training_file(path: Path) -> str:
+    """Its name; empty for any other file. TRL writes no column of SMILES."""
+    with open_file(path) as file:
+        head = file.read(FIRST_BYTES)
+    if head.startswith(b"PAR1"):
+        return "completions" if {"prompt", "completion"} <= (names := _columns(path)) and "smiles" not in names else ""
+    if head.startswith(b"\x1f\x8b"):
+        with suppress(zlib.error):
+            head = zlib.decompressobj(wbits=31).decompress(head, FIRST_BYTES)
+    text = head.decode("utf-8", "replace")
+    if _FAILURES.search("\n".join(text.lstrip("\ufeff").splitlines()[:FIRST_LINES])):
+        return "failures"
+    return "summary" if '"log_failures"' in text and '"passes"' not in text else ""
+
+
+def _columns(path: Path) -> set[str]:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    with suppress(pa.ArrowException, OSError):
+        return set(parquet.read_schema(path).names)
+    return set()
+
+
 def file_form(path: Path, becomes: Becomes) -> FileForm:
     """FileError for one that becomes something else, or is of no known form."""
-    if told := next((form for form in forms_of(becomes) if form.is_of(path)), None):
+    if (told := training_form(path)) and becomes not in told.becomes:
+        raise FileError(f"{shown(path.name)} is {told.words}", INSTEAD)
+    if told:
         return told
     by_head = _told_by_bytes(path)
     rest = next((form for form in forms_of(becomes) if form.is_rest), None)

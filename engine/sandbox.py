@@ -24,14 +24,16 @@ import threading
 import time
 import traceback
 import weakref
-from collections.abc import Callable, Iterator, MutableMapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from multiprocessing.connection import Connection
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 import msgspec
 
@@ -46,6 +48,7 @@ HARMLESS = frozenset({"sys._getframe", "object.__getattr__", "object.__setattr__
 """Audit events of code that only computes; logging looks at its caller's frame."""
 Answer = tuple[Any, bytes]
 """What JSON can hold, and bytes. A function gives one, or is a generator of them."""
+Task = TypeVar("Task")
 CLEARING_S = 5.0
 Why = Literal["time", "memory", "end", "stopped", "start", "unforeseen"]
 
@@ -230,6 +233,16 @@ class Pool:
         future = self._threads.submit(self._ask, at, arguments)
         self._at[future] = at
         return future
+
+    def in_order(
+        self, tasks: Iterable[Task], sent: Callable[[Task], tuple[Any, ...]]
+    ) -> Iterator[tuple[Task, Future[Answer]]]:
+        """Each task with what comes of it, in their order; a few are submitted ahead. ``sent``: what a child gets."""
+        left = iter(tasks)
+        waiting = deque((task, self.submit(*sent(task))) for task in islice(left, 2 * len(self.children)))
+        while waiting:
+            yield waiting.popleft()
+            waiting.extend((task, self.submit(*sent(task))) for task in islice(left, 1))
 
     def cancel(self, future: Future[Answer]) -> None:
         """A child that works on it is ended."""

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from engine.chem import structure_files as forms
-from engine.chem.other_forms import FIRST_LINES, INSTEAD, OTHER_WORDS, is_failures
 from engine.chem.smiles import parse_smiles
 from engine.errors import DriftscopeError, FileError, one_line, shown, unquoted
 from engine.file_forms import file_form, form_by_name, saying_what_is_taken
@@ -158,8 +157,6 @@ def read_rows(path: Path, column: str | None = None) -> Rows:
 def list_rows(path: Path, column: str | None) -> Rows:
     """Of lines that turn out to be a table's, its rows."""
     first = forms.first_line(path)
-    if is_failures(forms.beginning(path, FIRST_LINES)):
-        raise FileError(f"{shown(path.name)} is {OTHER_WORDS['failures']}", INSTEAD["failures"])
     cells = first.split(_delimiter(first))
     is_row = len(cells) > 1 and (_ROW.match(first) or smiles_columns(cells))
     return table_rows(path, column) if column is not None or is_row else _lines(path)

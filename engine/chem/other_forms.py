@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, Literal
 
-OtherForm = Literal["legacy", "binned", "bins", "codes", "summary", "failures", "completions"]
+OtherForm = Literal["legacy", "binned", "bins", "codes", "summary"]
 OTHER_WORDS: dict[OtherForm, str] = {
     "legacy": "legacy text, an older format: atoms have no brackets of their own (O<...>)",
     "binned": "binned text, another number format: blocks hold numbers of bins (<0512,0498,0501>)",
     "bins": "text of bins, another number format: digits of three bins follow each atom ([C]121129129;)",
     "codes": "text of codes, another format: a code follows each token of the SMILES ([C]<123>(<45>)",
     "summary": "an LP summary file: figures of a run and of logs, without generated texts",
-    "failures": "a validation's list of failed generations (failed_step_N.txt)",
-    "completions": "completions of a training step, as TRL writes them",
 }
 NO_ATOM = r"\[SMILES\](?:[^\[]|\[(?!/?SMILES\]))*+\[/SMILES\]|\[SERIALIZATION\].*?\[/SERIALIZATION\]|\[/?[A-Z]{4,}\]"
 """What is in brackets and no atom of bare bins: a whole prompt, the group's note of the form, and tags."""
 BARE_ATOM = r"\[[^\[\]<>]+\]"
 SPECIAL = r"<(?:\|[^<>|]*\||/?s|bos|eos|pad|unk)>"
 """A token that begins or ends a text, and is no block."""
-_IMPORT = "`import` reads it, and `judge RUN` its texts; `judge --text` takes one of them"
-INSTEAD = {"summary": "`import` reads it; it has no texts", "failures": _IMPORT, "completions": _IMPORT}
-"""What to give in place of such a file."""
 _IN_BRACKETS = re.compile(r"\[(?:CH?\d?|Cl|Br|[BNOPSFI]|[bcnops])\]<")  # of atoms that seldom have any in a SMILES
 _BARE = re.compile(
     r"(?:(?<![A-Za-z[])(?:Cl|Br|[BCNOPSFIbcnops])<[-.,\s]*+\d[-\d.,\s]*+>|\[H<[-.,\s]*+\d[-\d.,\s]*+>\])", re.ASCII
@@ -35,13 +29,6 @@ _DIGITS = re.compile(r"\[[^\[\]<>]{1,30}\]\d{9,}", re.ASCII)
 _CODES = re.compile(r"(?<=[])(=#/\\.:\d+@-])<(\d{1,4})>", re.ASCII)
 _CODE_OF_LINK = re.compile(r"[)(=#]<\d{1,4}>", re.ASCII)
 _ANGLES = re.compile(r"<[^<>|]*>")
-_FAILURES = re.compile(
-    r"^[ \t]*(?:Failed [A-Za-z ]*Generations[A-Za-z ]* - Step \d+|--- Failure #\d+ ---[ \t\r]*$"
-    r"|Format: Prompt \| error code \| generated text)",
-    re.ASCII | re.MULTILINE,
-)
-FIRST_LINES, FIRST_BYTES = 20, 4_096
-"""In which one of them names its form, behind headers of its own."""
 _BLOCK = re.compile(r"<([^<>|\d]*+\d[^<>|]*+)>", re.ASCII)
 
 
@@ -92,23 +79,3 @@ def is_summary(document: Any) -> bool:
     if not isinstance(document, dict) or {"passes", "failures"} & set(document):
         return False
     return isinstance(document.get("logs"), list) or {"log_failures", "intersections"} <= set(document)
-
-
-def is_completions(columns: Iterable[str]) -> bool:
-    """Of the columns of a table, which TRL writes without one of SMILES."""
-    names = set(columns)
-    return {"prompt", "completion"} <= names and "smiles" not in names
-
-
-def is_failures(beginning: str) -> bool:
-    """Of a file's first lines."""
-    lines = beginning.lstrip("\ufeff")[:FIRST_BYTES].splitlines()[:FIRST_LINES]
-    return _FAILURES.search("\n".join(lines)) is not None
-
-
-def other_file(content: bytes) -> OtherForm | None:
-    """Which of the files that are no JSON these bytes are."""
-    if content.startswith(b"PAR1"):
-        footer = content[-8 - int.from_bytes(content[-8:-4], "little") :]  # it has the names of the columns
-        return "completions" if is_completions(re.findall(r"[a-z]+", footer.decode("latin1"))) else None
-    return "failures" if is_failures(content[:FIRST_BYTES].decode("utf-8", "replace")) else None

@@ -13,7 +13,6 @@ judged.
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
@@ -133,14 +132,10 @@ def read_pool(
         at_once = AT_ONCE_RELAXED
     limits = Limits(limit_s, is_cpu=True, memory_mb=4096, is_closed=not is_open)
     left = iter(records)
+    groups = iter(lambda: tuple(islice(left, at_once)), ())
     with Pool(workers, _reader, settings, limits=limits) as pool:
-        waiting: deque[tuple[tuple[PoolRecord, ...], Future[Answer]]] = deque()
-        while True:
-            while len(waiting) < 2 * workers and (group := tuple(islice(left, at_once))):
-                waiting.append((group, pool.submit(_packed(group))))
-            if not waiting:
-                return
-            yield from _answered(pool, *waiting.popleft(), limit_s)
+        for group, future in pool.in_order(groups, lambda group: (_packed(group),)):
+            yield from _answered(pool, group, future, limit_s)
 
 
 def _answered(

@@ -15,7 +15,6 @@ import unicodedata
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -23,7 +22,6 @@ from rdkit import Chem
 
 from engine.chem.enriched import MOST_ATOMS
 from engine.chem.frame import AS_WRITTEN, Array, check_finite
-from engine.chem.other_forms import INSTEAD, OTHER_WORDS, is_completions
 from engine.chem.rdkit_log import captured_log
 from engine.chem.smiles import MOST_RINGS, rings_in
 from engine.errors import FileError, one_line, shown
@@ -79,14 +77,6 @@ def first_line(path: Path) -> str:
     return next((line for _, line in content_lines(path)), "")
 
 
-def beginning(path: Path, most: int) -> str:
-    """Its first lines that are not empty, as far as they read."""
-    lines: list[str] = []
-    with suppress(FileError):
-        lines.extend(line for _, line in islice(content_lines(path), most))
-    return "\n".join(lines)
-
-
 def sdf_records(path: Path, *, is_strict: bool = True) -> Iterator[list[str]]:
     """The lines of each record, as ``text_lines`` has them. The last may lack its ``$$$$`` when it ends with the
     molecule itself."""
@@ -122,8 +112,6 @@ def parquet_rows(path: Path, columns_of: Callable[[Any], Sequence[str]]) -> Iter
 
     try:
         with parquet.ParquetFile(path) as file:
-            if is_completions(file.schema_arrow.names):
-                raise FileError(f"{shown(path.name)} is {OTHER_WORDS['completions']}", INSTEAD["completions"])
             names = columns_of(file.schema_arrow)
             for batch in file.iter_batches(4_096, columns=list(names)):
                 yield from zip(*(batch.column(name).to_pylist() for name in names), strict=True)

@@ -26,7 +26,7 @@ from engine.cli import terminal as cli
 from engine.cli.entries import logs_app, traces_app
 from engine.cli.text import BINS, Bins, form_of
 from engine.comparing.measures import BY_NAME, has_samples
-from engine.errors import DriftscopeError, nearest, one_line
+from engine.errors import DriftscopeError, RunError, nearest, one_line
 from engine.figures.words import percent
 from engine.file_forms import form_by_name
 from engine.lp_records import LPS, full_name, lp_record
@@ -131,7 +131,8 @@ def ask_question(
 def worked(io: cli.Io, progress: cli.Progress, label: str, work: Callable[..., Any], *of: Any, **how: Any) -> Any:
     with progress.reporting(is_quiet=io.is_json) as say:
         result = work(*of, **how, progress=cli.counting(say, label))
-        say(now=True, run_id=result.entry.id, state="done")
+        entry = result[0] if isinstance(result, list) else result.entry
+        say(now=True, run_id=entry.id, state="done")
     if not getattr(result, "is_stored", True) and result.samples:
         cli.note(f"{result.entry.id} is in {result.entry.files.where}, which is read-only: printed, not stored")
     return result
@@ -245,6 +246,7 @@ def evaluate(
     threshold: float = cli.option(0.75, "of COV", of=cli.most(100, 0.01)),
     no_baseline: bool = cli.option(False, "leave the clustered RDKit conformers out"),
     atom_indices: bool = cli.option(False, "also RMSDs with atoms matched by index, for the conventions that use them"),
+    steps: bool = cli.option(False, "RUN is a step of a training: all its steps that are judged"),
     workers: int | None = WORKERS,
 ) -> int:
     """coverage (COV) and matching (MAT) of a run against reference conformers
@@ -255,24 +257,19 @@ def evaluate(
     """
     from engine.comparing.evaluation import PER_MOLECULE, EvaluationRequest, evaluate_run
     from engine.comparing.published import shown_next_to
-    from engine.comparing.rmsd_matrices import read_matrices
-    from engine.figures import coverage_metrics as metrics
-    from engine.figures.conventions import CONVENTIONS, MoleculeMatrix, figures_by
     from engine.store.references import reference_set
 
     rule = {"threshold_ang": threshold, "missing_rule": missing}
     cli.one_of("a run or --matrices", run_id, matrices, hint="`runs` lists the runs")
     if matrices is not None:
-        given = read_matrices(read_text(matrices))
-        each = [metrics.figures_of(rmsd, threshold) for rmsd in given.values()]
-        stated = [MoleculeMatrix(name, rmsd) for name, rmsd in given.items()]
-        by_name = (figures_by(convention, stated, threshold) for convention in CONVENTIONS)
-        conventions = [figures.columns() for figures in by_name if figures is not None]
-        return show_evaluation(io, rule | metrics.over_molecules(each, missing).columns(), conventions)
+        return _evaluate_matrices(io, matrices, threshold, missing, rule)
     store = io.opened()
     cli.only_with("references by ETKDG, not to --references", not references, per_molecule=per_molecule)
     of = None if references is None else reference_set(store, references)
-    request = EvaluationRequest(of, per_molecule or PER_MOLECULE, threshold, missing, not no_baseline, atom_indices)
+    has_baseline = not (no_baseline or steps)
+    request = EvaluationRequest(of, per_molecule or PER_MOLECULE, threshold, missing, has_baseline, atom_indices)
+    if steps:
+        return _evaluate_steps(io, progress, store, run_id or "", request, workers)
     evaluation = worked(io, progress, "molecules evaluated", evaluate_run, store, run_id, request, workers=workers)
     baseline = evaluation.clustered and {
         "method": "clustered RDKit conformers",
@@ -303,6 +300,41 @@ def evaluate(
         for figure, different in shown_next_to(evaluation.setting())
     ]
     return show_evaluation(io, document, [figures.columns() for figures in evaluation.conventions()], published)
+
+
+def _evaluate_matrices(io: cli.Io, file: str, threshold: float, missing: Any, rule: dict[str, Any]) -> int:
+    from engine.comparing.rmsd_matrices import read_matrices
+    from engine.figures import coverage_metrics as metrics
+    from engine.figures.conventions import CONVENTIONS, MoleculeMatrix, figures_by
+
+    given = read_matrices(read_text(file))
+    each = [metrics.figures_of(rmsd, threshold) for rmsd in given.values()]
+    stated = [MoleculeMatrix(name, rmsd) for name, rmsd in given.items()]
+    by_name = (figures_by(convention, stated, threshold) for convention in CONVENTIONS)
+    conventions = [figures.columns() for figures in by_name if figures is not None]
+    return show_evaluation(io, rule | metrics.over_molecules(each, missing).columns(), conventions)
+
+
+def _evaluate_steps(
+    io: cli.Io, progress: cli.Progress, store: Store, run_id: str, request: Any, workers: int | None
+) -> int:
+    """A step whose molecules the references lack is named, and left out."""
+    from engine.comparing.evaluation import evaluate_run
+    from engine.questions.compare_steps import judged_steps
+
+    rows = []
+    ((_, steps),) = judged_steps(store, [store.entry(run_id)])[0].items()
+    with progress.reporting(is_quiet=io.is_json) as say:
+        for done, run in enumerate(steps):
+            step = run.row.get("training_step")
+            say(f"{done:,}/{len(steps):,} steps evaluated", now=True, work=done / len(steps), run_id=run.id)
+            try:
+                figures = evaluate_run(store, run.id, request, workers=workers).figures
+                rows.append({"run_id": run.id, "step": step, **figures.columns()})
+            except RunError as error:
+                cli.note(f"left out: step {step}: {error}")
+        say(now=True, work=1.0, state="done")
+    return io.show(rows, "run_id step cov_r cov_p mat_r_ang mat_p_ang molecules missing")
 
 
 def show_evaluation(
@@ -383,17 +415,11 @@ def judge(
 def _judge_steps(io: cli.Io, progress: cli.Progress, run_id: str, by: Any, **how: Any) -> int:
     from engine.cli.entries import show_entries
     from engine.inspection.rollout_judging import judge_rollouts, steps_of
-    from engine.store.entries import is_unjudged
 
     store = io.opened()
-    entry = store.writable(run_id)
-    runs = [run for run in steps_of(store, entry) if is_unjudged(run)]
-    if not entry.row.get("training"):
-        raise DriftscopeError(f"{entry.id} is no step of a training", "Leave --steps out")
-    with progress.reporting(is_quiet=io.is_json) as say:
-        judge_rollouts(runs, by, progress=cli.counting(say, "samples judged"), **how)
-        say(now=True, run_id=entry.id, state="done")
-    return show_entries(io, RUN, steps_of(io.opened(), entry))
+    steps = steps_of(store, store.writable(run_id))
+    worked(io, progress, "samples judged", judge_rollouts, steps, by, **how)
+    return show_entries(io, RUN, steps_of(io.opened(), steps[0]))
 
 
 def _pool_of(word: str) -> Path | None:

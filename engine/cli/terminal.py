@@ -25,8 +25,7 @@ from engine.jobs.progress import Say as Say
 from engine.jobs.progress import telling
 from engine.processes import stop_at_end_of_input
 from engine.records import RULES_HELP
-from engine.user_files import MOST_TEXT_BYTES as MOST_FILE_BYTES
-from engine.user_files import open_file, read_text
+from engine.user_files import read_text
 
 if TYPE_CHECKING:
     from engine.store.store import Store
@@ -228,18 +227,14 @@ def given_text(text: str | None, file: str | None = None) -> str:
 
 def _text_of(file: str) -> str:
     """A text file's; what is no such file is named for what it is, where it is known."""
-    from engine.chem.other_forms import INSTEAD, OTHER_WORDS, other_file
+    from engine.file_forms import INSTEAD, training_form
 
     try:
         return read_text(file, MOST_TEXT_BYTES)
     except FileError as error:
-        form = None
-        if file != "-":
-            with open_file(Path(file)) as content:
-                form = other_file(content.read(MOST_FILE_BYTES))
-        if form is None:
-            raise
-        raise FileError(f"{shown(file, 200)} is {OTHER_WORDS[form]}", INSTEAD[form]) from error
+        if file != "-" and (form := training_form(Path(file))):
+            raise FileError(f"{shown(file, 200)} is {form.words}", INSTEAD) from error
+        raise
 
 
 # --- output -----------------------------------------------------------------------------------------------------------

@@ -14,11 +14,12 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 
-from engine.comparing.file_jobs import FileJob, run_jobs
+from engine.comparing.file_jobs import FileJob, run_job, run_jobs
 from engine.comparing.measures import has_samples
 from engine.comparing.paired import samples_of
 from engine.comparing.published import EvaluationSetting
@@ -45,6 +46,7 @@ from engine.figures.coverage_metrics import (
 from engine.processes import usable_cores
 from engine.store.entries import Entry, without_samples
 from engine.store.generations import conformer_texts
+from engine.store.memo import computed_once
 from engine.store.references import ReferenceSet
 from engine.store.schema import CONFORMERS
 from engine.store.store import Store
@@ -71,6 +73,12 @@ class EvaluationRequest:
     rule: MissingRule = "skip"
     baseline: bool = True
     atom_indices: bool = False  # RMSDs with atoms matched by index too, where files of matrices lack them
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What is computed for it holds as long as this does."""
+        references = () if self.references is None else self.references.entry.key
+        return (*references, self.per_molecule, self.threshold_ang, self.rule, self.baseline, self.atom_indices)
 
     def of(self, smiles: str) -> References | None:
         if self.references is None:
@@ -221,6 +229,18 @@ def _named(
 def is_computed(store: Store, entry: Entry, request: EvaluationRequest) -> bool:
     """Whether all matrices are there, so that ``evaluate_run`` only reads."""
     return all(job.path.exists() for job in jobs_of(store, entry, request, []))
+
+
+@computed_once(4_096)
+def computed_cov_r(store: Store, entry: Entry, request: EvaluationRequest) -> float | None:
+    """Mean COV-R of a run whose matrices are there, else LookupError; None where no molecule has references and a
+    conformer."""
+    jobs = list(jobs_of(store, entry, replace(request, baseline=False), []))
+    if not all(job.path.exists() for job in jobs):
+        raise LookupError(f"{entry.id} is not evaluated")
+    each = (figures_of(read_matrix(run_job(job)), request.threshold_ang) for job in jobs)
+    cov_r = [float(figures.figures[0]) for figures in each if figures is not None]
+    return fmean(cov_r) if cov_r else None
 
 
 def jobs_of(store: Store, entry: Entry, request: EvaluationRequest, without: list[str]) -> Iterator[FileJob]:

@@ -9,10 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -74,20 +72,15 @@ def run_job(job: FileJob) -> FinishedJob:
 
 
 def _in_parallel(jobs: Iterable[FileJob], workers: int) -> Generator[FinishedJob]:
-    """Hand jobs to workers, a few ahead of the one that is waited for, and yield what is finished in order."""
-    queue = iter(jobs)
     with Pool(workers, _jobs) as pool:  # a worker may be stopped at any time: files are renamed into place
-        waiting = deque((job.path, pool.submit(job)) for job in islice(queue, 2 * workers))
-        while waiting:
-            path, future = waiting.popleft()
+        for job, future in pool.in_order(jobs, lambda job: (job,)):
             try:
                 done = future.result()[0]
             except SandboxError as error:
                 problem = "a worker process ended before its work was done (killed, or out of memory)"
                 fix = "Run the same command again: what is finished is kept. Fewer --workers need less memory"
                 raise DriftscopeError(problem, fix) from error
-            waiting.extend((job.path, pool.submit(job)) for job in islice(queue, 1))
-            yield FinishedJob(path, *done)
+            yield FinishedJob(job.path, *done)
 
 
 def _jobs() -> Callable[[FileJob], Answer]:

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -26,7 +25,7 @@ from engine.chem.enriched import as_decimals, misread_ang, prompt_of
 from engine.chem.geometry import judged_with
 from engine.chem.judges import LIMIT_S, expected_mol
 from engine.chem.verdict import CRASH, LOADED, PLAIN, TIME, JudgeSettings, judge_answer
-from engine.errors import DriftscopeError
+from engine.errors import DriftscopeError, RunError
 from engine.lp_records import NO_LP
 from engine.processes import usable_cores
 from engine.records import FailedCheck, MoleculeVerdict, NumberFormat
@@ -38,15 +37,13 @@ from engine.store.sample_rows import Row, run_columns, sums_of, tables_of, verdi
 from engine.store.schema import BLOCKS, ROLLOUTS, RUN, SAMPLES
 from engine.store.staging import added, rewrite_run
 from engine.store.store import Store
-from engine.text.blocks import PROMPT, RULES, SOUND
+from engine.text.blocks import PROMPT, READ_FORMAT, RULES, SOUND
 from engine.text.check import find_answer
 
 AT_ONCE, MOST_AT_ONCE = 48, 256
 """Answers that a process gets together: so many, and those of one prompt up to the second figure."""
 FAR_ANG = 1e6
 SAVED_S = 30.0
-JUDGING = "judging"
-"""Key of a run's ``extra`` while it is half judged: what the judged samples add up to."""
 TABLES = (SAMPLES, BLOCKS, ROLLOUTS)
 
 
@@ -58,7 +55,9 @@ def nothing_to_judge(row: Row) -> MoleculeVerdict:
 def steps_of(store: Store, entry: Entry) -> list[Entry]:
     """All steps of the training that a run is a step of, in their order."""
     training = entry.row.get("training")
-    runs = (run for run in store.listing(RUN).entries if training and run.row.get("training") == training)
+    if not training:
+        raise RunError(f"{entry.id} is no step of a training", "Import completions that TRL logs, and choose one")
+    runs = [run for run in store.listing(RUN).entries if run.row.get("training") == training]
     return sorted(runs, key=lambda run: (run.row.get("training_step") or 0, run.id))
 
 
@@ -73,11 +72,10 @@ def judge_rollouts(
     """Read and judge what is not yet, and store it. ``progress`` hears of all samples of these runs."""
     whole = sum(entry.parts[SAMPLES.name].rows for entry in entries)
     before, judged = 0, []
-    workers = workers or usable_cores()
-    with Pool(workers, _judging, settings, limits=Limits(limit_s, memory_mb=4096)) as pool:
+    with Pool(workers or usable_cores(), _judging, settings, limits=Limits(limit_s, memory_mb=4096)) as pool:
         for entry in entries:
             seen = lambda done, before=before: progress(before + done, whole)  # noqa: E731
-            judged.append(_judged(_Judged.of(entry), pool, workers, settings, seen) if is_unjudged(entry) else entry)
+            judged.append(_judged(_Judged.of(entry), pool, settings, seen) if is_unjudged(entry) else entry)
             before += entry.parts[SAMPLES.name].rows
             progress(before, whole)
     return judged
@@ -88,71 +86,53 @@ class _Judged:
     """A run on its way."""
 
     entry: Entry
+    form: NumberFormat | None
     samples: pa.Table  # as they were stored
     rollouts: pa.Table
     parts: dict[str, list[pa.Table]]  # judged, by table
-    sums: dict[str, float]  # what they add up to
+    sums: list[dict[str, float]]  # what they add up to
 
     @classmethod
     def of(cls, entry: Entry) -> _Judged:
         samples, rollouts = entry.read(SAMPLES.name), entry.read(ROLLOUTS.name)
+        blocks = entry.read(BLOCKS.name) if BLOCKS.name in entry.parts else BLOCKS.schema.empty_table()
         is_read = pc.is_valid(samples["passed"])
-        parts = {SAMPLES.name: [samples.filter(is_read)], ROLLOUTS.name: [rollouts.filter(is_read)]}
-        parts[BLOCKS.name] = [entry.read(BLOCKS.name) if BLOCKS.name in entry.parts else BLOCKS.schema.empty_table()]
-        return cls(entry, samples, rollouts, parts, json.loads(entry.row.get("extra") or "{}").get(JUDGING, {}))
+        read = samples.filter(is_read)
+        parts = {SAMPLES.name: [read], BLOCKS.name: [blocks], ROLLOUTS.name: [rollouts.filter(is_read)]}
+        form = number_format_of(entry)
+        sums = [sums_of(read.to_pylist(), blocks.to_pylist(), form or READ_FORMAT)] if read.num_rows else []
+        return cls(entry, form, samples, rollouts, parts, sums)
 
     @property
     def done(self) -> int:
         return sum(table.num_rows for table in self.parts[SAMPLES.name])
 
-    def take(self, sums: Mapping[str, float], streams: Sequence[bytes]) -> None:
-        for table, stream in zip(TABLES, streams, strict=True):
-            self.parts[table.name].append(pa.ipc.open_stream(stream).read_all())
-        self.sums = added([self.sums, sums]) if self.sums else dict(sums)
+    def take(self, answers: Iterable[Answer]) -> None:
+        for (sums, _), body in answers:
+            self.sums.append(sums)
+            for table, stream in zip(TABLES, msgspec.msgpack.decode(body, type=list[bytes]), strict=True):
+                self.parts[table.name].append(pa.ipc.open_stream(stream).read_all())
 
     def left(self, table: pa.Table) -> pa.Table:
         """Of samples or rollouts, those that are not judged."""
         judged = pa.concat_tables(self.parts[SAMPLES.name])["sample_id"].combine_chunks()
         return table.filter(pc.invert(pc.is_in(table["sample_id"], judged)))
 
-    def save(self, *, is_whole: bool = False, **columns: Any) -> None:
-        """All rows, and in the run's ``extra`` what the judged ones add up to, as long as some are left."""
+    def save(self, **columns: Any) -> None:
+        """All rows, judged or not."""
         rest = {SAMPLES.name: self.left(self.samples), ROLLOUTS.name: self.left(self.rollouts)}
-        order = {table.name: [(name, "ascending") for name in table.order] for table in TABLES}
-        tables = {
-            name: pa.concat_tables([*parts, *([rest[name]] if name in rest else [])]).sort_by(order[name])
-            for name, parts in self.parts.items()
-        }
-        extra = json.loads(self.entry.row.get("extra") or "{}") | {JUDGING: self.sums}
-        if is_whole:
-            del extra[JUDGING]
-        self.entry = rewrite_run(self.entry, tables, {"extra": json.dumps(extra) if extra else None, **columns})
+        tables = {}
+        for table in TABLES:
+            rows = pa.concat_tables([*self.parts[table.name], rest.get(table.name, table.schema.empty_table())])
+            tables[table.name] = rows.sort_by([(name, "ascending") for name in table.order])
+        self.entry = rewrite_run(self.entry, tables, columns)
 
 
-def _judged(run: _Judged, pool: Pool, workers: int, settings: JudgeSettings, seen: Callable[[int], None]) -> Entry:
-    tasks, form = _tasks(run), number_format_of(run.entry)
-    under_way: dict[Future[Answer], list[Row]] = {}
+def _judged(run: _Judged, pool: Pool, settings: JudgeSettings, seen: Callable[[int], None]) -> Entry:
     saved_s = time.monotonic()
     try:
-        while True:
-            while len(under_way) < 2 * workers and (rows := next(tasks, None)) is not None:
-                under_way[pool.submit(rows, form)] = rows
-            if not under_way:
-                break
-            for future in wait(under_way, 1.0, FIRST_COMPLETED).done:
-                rows = under_way.pop(future)
-                try:
-                    (sums, _), body = future.result()
-                except SandboxError as error:
-                    if error.why == "start" or "failed" in rows[0]:
-                        raise DriftscopeError(f"a process that judges ended: {error}", "Try again") from error
-                    # Which of them it was shows when each is alone; alone, its text is read and its molecule is not.
-                    failed = {} if len(rows) > 1 else {"failed": TIME if error.why == "time" else CRASH}
-                    for row in rows:
-                        again = [{**row, **failed}]
-                        under_way[pool.submit(again, form)] = again
-                    continue
-                run.take(sums, msgspec.msgpack.decode(body, type=list[bytes]))
+        for rows, future in pool.in_order(_tasks(run), lambda rows: (rows, run.form)):
+            run.take(_answered(pool, rows, future, run.form))
             seen(run.done)
             if time.monotonic() - saved_s > SAVED_S:
                 run.save()
@@ -162,9 +142,22 @@ def _judged(run: _Judged, pool: Pool, workers: int, settings: JudgeSettings, see
             run.save()
         raise
     molecules = len(pc.unique(pa.concat_tables(run.parts[SAMPLES.name])["smiles"]))
-    columns = {**run_columns(run.sums), "judged_with": judged_with(settings.geometry), "counted_by": RULES}
-    run.save(is_whole=True, **columns, molecules=molecules)
+    columns = {**run_columns(added(run.sums)), "judged_with": judged_with(settings.geometry), "counted_by": RULES}
+    run.save(**columns, molecules=molecules)
     return run.entry
+
+
+def _answered(pool: Pool, rows: list[Row], future: Future[Answer], form: NumberFormat | None) -> Iterator[Answer]:
+    """Where a process ends, each is judged alone; of one that ends it so the text is read and its molecule is not."""
+    try:
+        yield future.result()
+    except SandboxError as error:
+        if error.why == "start" or "failed" in rows[0]:
+            raise DriftscopeError(f"a process that judges ended: {error}", "Try again") from error
+        failed = {} if len(rows) > 1 else {"failed": TIME if error.why == "time" else CRASH}
+        for row in rows:
+            again = [{**row, **failed}]
+            yield from _answered(pool, again, pool.submit(again, form), form)
 
 
 def _tasks(run: _Judged) -> Iterator[list[Row]]:
@@ -175,16 +168,12 @@ def _tasks(run: _Judged) -> Iterator[list[Row]]:
         ordered = ordered.append_column(name, rollouts[name])
     order = pc.sort_indices(ordered, [("smiles", "ascending"), ("sample_id", "ascending")])
     waiting: list[Row] = []
-    rows = (row for batch in ordered.take(order).to_batches(1_024) for row in batch.to_pylist())
-    for _, of_prompt in groupby(rows, key=lambda row: row["smiles"]):
-        for row in of_prompt:
-            waiting.append(row)
-            if len(waiting) >= MOST_AT_ONCE:
-                yield waiting
-                waiting = []
-        if len(waiting) >= AT_ONCE:
+    for row in (row for batch in ordered.take(order).to_batches(1_024) for row in batch.to_pylist()):
+        is_next = bool(waiting) and row["smiles"] != waiting[-1]["smiles"]
+        if len(waiting) >= (AT_ONCE if is_next else MOST_AT_ONCE):
             yield waiting
             waiting = []
+        waiting.append(row)
     if waiting:
         yield waiting
 
@@ -192,25 +181,16 @@ def _tasks(run: _Judged) -> Iterator[list[Row]]:
 # --- in a process of its own ------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    sample: Row
-    blocks: list[Row]
-    rollout: Row
-
-
 def _judging(settings: JudgeSettings) -> Callable[[Sequence[Row], NumberFormat | None], Answer]:
     def work(rows: Sequence[Row], form: NumberFormat | None) -> Answer:
         run = RunOfFile({}, NO_LP, None, form, ("passed", ""))
         templates: dict[Any, Any] = {}
-        answers = [_answer(run, row, settings, templates) for row in rows]
-        for answer, nearest_ang in zip(answers, _nearest(answers), strict=True):
-            answer.rollout["nearest_ang"] = nearest_ang
-        samples, blocks = [answer.sample for answer in answers], [row for answer in answers for row in answer.blocks]
-        tables = [tables_of(rows[0]["run_id"], samples, blocks)[table.name] for table in TABLES[:2]]
-        tables.append(ROLLOUTS.rows([answer.rollout for answer in answers]))
-        sums = sums_of(samples, blocks, run.numbers)
-        return (sums, None), msgspec.msgpack.encode([_stream(table) for table in tables])
+        samples, each_blocks, rollouts = zip(*(_answer(run, row, settings, templates) for row in rows), strict=True)
+        for rollout, nearest_ang in zip(rollouts, _nearest(samples, each_blocks), strict=True):
+            rollout["nearest_ang"] = nearest_ang
+        blocks = [row for of_answer in each_blocks for row in of_answer]
+        tables = [*tables_of(rows[0]["run_id"], samples, blocks).values(), ROLLOUTS.rows(rollouts)]
+        return (sums_of(samples, blocks, run.numbers), None), msgspec.msgpack.encode(list(map(_stream, tables)))
 
     return work
 
@@ -222,7 +202,8 @@ def _stream(table: pa.Table) -> bytes:
     return bytes(sink.getvalue())
 
 
-def _answer(run: RunOfFile, row: Row, settings: JudgeSettings, templates: dict[Any, Any]) -> _Answer:
+def _answer(run: RunOfFile, row: Row, settings: JudgeSettings, templates: dict[Any, Any]) -> tuple[Row, list[Row], Row]:
+    """Its rows of samples, blocks and rollouts."""
     told = json.loads(row["extra"] or "{}")
     before = told.pop(keys.BEFORE, None) or prompt_of(row["smiles"])
     if PROMPT.match(row["text"]):  # a list of failures has it with the text
@@ -240,18 +221,16 @@ def _answer(run: RunOfFile, row: Row, settings: JudgeSettings, templates: dict[A
     off = [misread_ang(block["text"], (block["x"], block["y"], block["z"]), run.numbers) for block in damaged]
     sample |= verdict_row(sample["clean"], verdict, sample["clean_each"]) | {"generation": row["generation"]}
     rollout = {name: row[name] for name in ("run_id", "sample_id", "rewards", "advantage")}
-    return _Answer(
-        sample, blocks, rollout | {"misread_ang": max((ang for ang in off if ang is not None), default=None)}
-    )
+    return sample, blocks, rollout | {"misread_ang": max((ang for ang in off if ang is not None), default=None)}
 
 
-def _nearest(answers: Sequence[_Answer]) -> list[float | None]:
+def _nearest(samples: Sequence[Row], blocks: Sequence[list[Row]]) -> list[float | None]:
     """Of each answer with a place for every atom: the least difference to another of its molecule."""
-    nearest: list[float | None] = [None] * len(answers)
+    nearest: list[float | None] = [None] * len(samples)
     by_molecule: dict[str, dict[int, list[Any]]] = {}
-    for number, answer in enumerate(answers):
-        if places := _places(answer):
-            by_molecule.setdefault(answer.sample["smiles"], {})[number] = places
+    for number, sample in enumerate(samples):
+        if places := _places(sample, blocks[number]):
+            by_molecule.setdefault(sample["smiles"], {})[number] = places
     for of_molecule in by_molecule.values():
         each = np.array(list(of_molecule.values()))  # [answers, atoms, 3]
         first, second = np.triu_indices(each.shape[1], k=1)
@@ -264,10 +243,10 @@ def _nearest(answers: Sequence[_Answer]) -> list[float | None]:
     return nearest
 
 
-def _places(answer: _Answer) -> list[Any]:
+def _places(sample: Row, blocks: Sequence[Row]) -> list[Any]:
     """Of its first conformer; empty where an atom has none, or there is one atom."""
-    blocks = [block for block in answer.blocks if block["conformer"] == 1]
-    places = [(block["x"], block["y"], block["z"]) for block in blocks]
+    first = [block for block in blocks if block["conformer"] == 1]
+    places = [(block["x"], block["y"], block["z"]) for block in first]
     is_near = all(value is not None and abs(value) < FAR_ANG for place in places for value in place)
-    is_whole = [block["atom"] for block in blocks] == list(range(answer.sample["atoms"] or 0))
+    is_whole = [block["atom"] for block in first] == list(range(sample["atoms"] or 0))
     return places if is_near and is_whole and len(places) > 1 else []

@@ -94,9 +94,8 @@ def request_of(store: Store, options: Options, **more: Any) -> EvaluationRequest
     return EvaluationRequest(references, threshold_ang=THRESHOLDS[options["evaluation_threshold"]], **more)
 
 
-def depends(store: Store, entries: Sequence[Entry], options: Options) -> str:
-    references = request_of(store, options).references
-    return "" if references is None else str(getattr(references, "content", ""))
+def depends(store: Store, entries: Sequence[Entry], options: Options) -> tuple[object, ...]:
+    return request_of(store, options).key
 
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
@@ -184,10 +183,13 @@ def check_computed(store: Store, runs: Sequence[Entry], request: EvaluationReque
     """NeedsWork where some of these are not evaluated yet."""
     missing = [entry.id for entry in runs if not is_computed(store, entry, request)]
     if missing:
-        more = ["--references", request.references.name] if request.references else []
         of = f"{len(missing)} of {counted(len(runs), 'run')} {agreeing(len(missing), 'is', 'are')}"
         problem = f"{of} not evaluated against these references yet"
-        raise NeedsWork(problem, *(["evaluate", run_id, *more] for run_id in missing))
+        raise NeedsWork(problem, *(evaluation_command(run_id, request) for run_id in missing))
+
+
+def evaluation_command(run_id: str, request: EvaluationRequest) -> list[str]:
+    return ["evaluate", run_id, *(["--references", request.references.name] if request.references else [])]
 
 
 def cov_r_of(result: Evaluation) -> dict[str, float]:

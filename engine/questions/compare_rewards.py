@@ -19,7 +19,8 @@ import numpy as np
 
 from engine.figures.statistics import Bootstrap
 from engine.figures.words import listed, number, percent, span
-from engine.questions.compare_steps import depends, judged_steps
+from engine.questions.compare_steps import judged_steps, notes_of
+from engine.questions.compare_steps import keys_of as depends
 from engine.questions.question import Chart, Column, Of, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry
 from engine.store.store import Store
@@ -178,4 +179,4 @@ def answer(tables: Tables, options: Options) -> str:
             lines.append(f"{name}: {row['finding']}.")
     if fine:
         lines.append(f"Nothing was found in {listed(fine)}.")
-    return answer_text(lines, ["Steps that are not judged yet are left out."] if "commands" in tables else [])
+    return answer_text(lines, notes_of(tables))

@@ -3,9 +3,9 @@
 One run stands for all steps of its training. *Passed* is the reports' rule, *usable* what is clean with stereo and
 geometry right. *Collapsed* is the share of answers within 0.1 Å of another one of their prompt, by the distances
 between their atoms; a molecule that cannot bend always is, so what counts is the change over steps. *Coverage* is COV-R
-of steps that were evaluated (`evaluate RUN`). A chosen reward is drawn for answers that are usable and for those that
-are not: training by it makes more of what is paid more. How many samples a step has is the training's choice, and the
-difference of two steps may be noise.
+of steps that were evaluated (`evaluate RUN --steps`). A chosen reward is drawn for answers that are usable and for
+those that are not: training by it makes more of what is paid more. How many samples a step has is the training's
+choice, and the difference of two steps may be noise.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from engine.comparing.evaluation import evaluate_run, is_computed
+from engine.comparing.evaluation import EvaluationRequest, computed_cov_r
 from engine.errors import RunError
-from engine.figures.words import counted, listed, number, percent
+from engine.figures.words import counted, number, percent
 from engine.inspection.rollout_judging import steps_of
 from engine.questions.compare_coverage import OPTIONS as COVERAGE_OPTIONS
-from engine.questions.compare_coverage import cov_r_of, request_of
+from engine.questions.compare_coverage import evaluation_command, request_of
 from engine.questions.question import Chart, Column, NeedsWork, Of, Option, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry, is_unjudged
 from engine.store.schema import ROLLOUTS
@@ -27,7 +27,7 @@ from engine.store.store import Store
 TITLE = "How do answers change over the steps of a training?"
 OF = Of("run", least=1, most=41)
 Row = dict[str, Any]
-COLLAPSED_ANG, MOST_NAMED = 0.1, 5
+COLLAPSED_ANG = 0.1
 NAMES = """
 SELECT DISTINCT given.name AS name FROM (SELECT unnest(rewards) AS given FROM rollouts) ORDER BY name
 """
@@ -58,8 +58,17 @@ def judged_steps(store: Store, entries: Sequence[Entry]) -> tuple[dict[str, list
     return judged, [{"command": f"python -m engine {' '.join(command)}"} for command in commands]
 
 
-def depends(store: Store, entries: Sequence[Entry], options: Options) -> tuple[Any, ...]:
+def notes_of(tables: Tables) -> list[str]:
+    return ["Steps that are not judged yet are left out."] if "commands" in tables else []
+
+
+def keys_of(store: Store, entries: Sequence[Entry], *_: object) -> tuple[Any, ...]:
+    """What is computed of these trainings holds as long as these do."""
     return tuple(run.key for steps in trainings_of(store, entries).values() for run in steps)
+
+
+def depends(store: Store, entries: Sequence[Entry], options: Options) -> tuple[Any, ...]:
+    return keys_of(store, entries), request_of(store, options).key
 
 
 def reward_names(store: Store, entries: Sequence[Entry]) -> list[str]:
@@ -72,10 +81,6 @@ OPTIONS = (
     Option("step_coverage", False, "Coverage", help="COV-R of the steps that were evaluated"),
     *COVERAGE_OPTIONS[:2],
 )
-SHOWN = (
-    "run", "training", "step", "answers", "passed", "clean", "usable", "collapsed", "nearest_ang", "cov_r",
-    "paid", "paid_usable", "paid_unusable",
-)  # fmt: skip
 MEASURES = {"passed": "passed", "usable": "usable", "collapsed": "collapsed", "cov_r": "COV-R"}
 PAID = {"paid_usable": "usable", "paid_unusable": "not usable"}
 COLUMNS = {
@@ -99,6 +104,7 @@ COLUMNS = {
     "mean": Column("mean reward"),
     "answers_that": Column("answers"),
 }
+SHOWN = tuple(COLUMNS)[: tuple(COLUMNS).index("share")]
 CHARTS = (
     Chart("lines", "step", "share", "curves", colour="measure", hover=("training", "step", "measure", "share")),
     Chart("lines", "step", "mean", "paid", colour="answers_that", hover=("training", "step", "answers_that", "mean")),
@@ -112,8 +118,9 @@ WITH answers AS (
 )
 SELECT run_id, count(*)::BIGINT AS answers, avg(passed::INT) AS passed, avg(clean::INT) AS clean,
        avg(coalesce(usable, false)::INT) AS usable,
-       avg((nearest_ang < {COLLAPSED_ANG})::INT) AS collapsed, median(nearest_ang) AS nearest_ang, avg(paid) AS paid,
-       avg(paid) FILTER (usable) AS paid_usable, avg(paid) FILTER (usable IS NOT TRUE) AS paid_unusable
+       avg((nearest_ang < {COLLAPSED_ANG})::INT) AS collapsed, round(median(nearest_ang), 4) AS nearest_ang,
+       avg(paid) AS paid, avg(paid) FILTER (usable) AS paid_usable,
+       avg(paid) FILTER (usable IS NOT TRUE) AS paid_unusable
 FROM answers GROUP BY run_id
 """
 
@@ -125,10 +132,10 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         ids = [run.id for run in steps]
         found = store.table(SQL, {"reward": options["reward"] or ""}, of=ids).to_pylist() if ids else []
         figures = {row["run_id"]: row for row in found}
+        coverage = coverage_of(store, steps, request_of(store, options)) if options["step_coverage"] else {}
         for run in steps:
-            cov_r = coverage_of(store, run, options) if options["step_coverage"] else None
             step = {"run": run.id, "training": training, "step": run.row.get("training_step")}
-            rows.append({**step, **figures.get(run.id, {}), "cov_r": cov_r})
+            rows.append({**step, **figures.get(run.id, {}), "cov_r": coverage.get(run.id)})
     return {
         "main": rows_table([{name: row.get(name) for name in SHOWN} for row in rows], SHOWN),
         "curves": rows_table(list(lines_of(rows, MEASURES, "measure", "share")), ["measure", "step", "share"]),
@@ -147,13 +154,13 @@ def lines_of(rows: Sequence[Row], names: Mapping[str, str], colour: str, value: 
                 yield {**about, colour: f"{row['training']}: {words}" if is_of_several else words, value: row[name]}
 
 
-def coverage_of(store: Store, run: Entry, options: Options) -> float | None:
-    """Mean COV-R; None where it was not evaluated, which is not begun from here: it takes minutes."""
-    request = request_of(store, options)
-    if not is_computed(store, run, request):
-        return None
-    cov_r = cov_r_of(evaluate_run(store, run.id, request, workers=1))
-    return sum(cov_r.values()) / len(cov_r) if cov_r else None
+def coverage_of(store: Store, steps: Sequence[Entry], request: EvaluationRequest) -> dict[str, float | None]:
+    """COV-R by id; NeedsWork where a step is not evaluated, which takes minutes."""
+    try:
+        return {run.id: computed_cov_r(store, run, request) for run in steps}
+    except LookupError as error:
+        command = [*evaluation_command(steps[0].id, request), "--steps"]
+        raise NeedsWork("not all steps are evaluated against these references yet", command) from error
 
 
 def answer(tables: Tables, options: Options) -> str:
@@ -173,10 +180,4 @@ def answer(tables: Tables, options: Options) -> str:
         if None not in (last["paid_usable"], last["paid_unusable"]):
             pays = f"{number(last['paid_usable'])} for usable answers and {number(last['paid_unusable'])} for others"
             lines.append(f"At step {last['step']} `{options['reward']}` pays {pays}.")
-    notes = []
-    if "commands" in tables:
-        notes.append("Steps that are not judged yet are left out.")
-    missing = [str(row["step"]) for rows in by_training.values() for row in rows if row["cov_r"] is None]
-    if options["step_coverage"] and missing:
-        notes.append(f"Not evaluated: step {listed(missing[:MOST_NAMED])}; `evaluate RUN` does it.")
-    return answer_text(lines, notes)
+    return answer_text(lines, notes_of(tables))

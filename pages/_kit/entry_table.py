@@ -1,13 +1,14 @@
 """One table of the store's entries: a row an entry, filters above it, and rows that a reader ticks.
 
 What a tick means is its page's: which entries are shown (``picker.py``), or renamed and deleted (``managing/``).
-Filters are in the address. They hide rows, and untick none.
+Filters are in the address. They hide rows, and untick none. A training is one row, until its steps are looked for.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Container, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 from urllib.parse import quote
@@ -92,6 +93,7 @@ class EntryRow:
     id: str
     cells: Mapping[str, Any]
     text: str  # in which words are looked for
+    training: str | None  # that it is a step of
 
     def values(self, name: str) -> Collection[str]:
         """What a filter finds its cell of a column by: each of its tags."""
@@ -108,6 +110,7 @@ class EntryTable:
     noun: str
     columns: tuple[EntryColumn, ...]
     prefix: str = ""  # of the filters' names, where the page has filters of its own
+    has_all_steps: bool = False  # a row for each step of a training
     group: Callable[[Entry], Any] = lambda entry: ()
 
     @property
@@ -134,6 +137,8 @@ class EntryTable:
         all_rows = rows = [_row(entry, self.columns) for entry in entries]
         if len(rows) >= FILTERS_FROM or any(st.query_params.get(name) for name in self.filters):
             rows = self._filtered(rows, ids)
+            if not (self.has_all_steps or st.session_state[f"{self.prefix}contains"]):
+                rows = _first_steps(rows, ids)
         if not rows:
             st.info(f"No {self.noun} matches. Remove a filter.", icon=":material/filter_alt_off:")
             return
@@ -194,7 +199,26 @@ class EntryTable:
 def _row(entry: Entry, columns: Sequence[EntryColumn]) -> EntryRow:
     cells = {column.name: column.cell(entry) for column in (*columns, TAG_COLUMN)}
     texts = [*cells.values(), *cells[TAGS], *(entry.row.get(name) for name in HIDDEN_TEXTS)]
-    return EntryRow(entry.id, cells, " ".join(text for text in texts if isinstance(text, str)).casefold())
+    text = " ".join(text for text in texts if isinstance(text, str)).casefold()
+    return EntryRow(entry.id, cells, text, entry.row.get("training"))
+
+
+def _first_steps(rows: Sequence[EntryRow], ids: Sequence[str]) -> list[EntryRow]:
+    """Of each training its first step, which says how many there are, and what is ticked; all other entries."""
+    steps = Counter(row.training for row in rows if row.training)
+    seen, shown = set[str](), list[EntryRow]()
+    for row in rows:
+        if row.training is None or steps[row.training] == 1:
+            shown.append(row)
+        elif row.training not in seen:
+            label = plain(f"{steps[row.training]:,} steps of {row.training}")
+            shown.append(replace(row, cells={**row.cells, "label": label}))
+            seen.add(row.training)
+        elif row.id in ids:
+            shown.append(row)
+    if len(shown) < len(rows):
+        st.caption("A training is one row: its first step. Type its name under *Contains* to list all steps.")
+    return shown
 
 
 def swatch(colour: str) -> str:
@@ -269,10 +293,12 @@ def _lp_and_engine(entry: Entry) -> str:
     return " · ".join(filter(None, (lp_words(entry), engine_words(entry))))
 
 
-def _by_model_and_lp(entry: Entry) -> tuple[int, bool, str, bool, str]:
-    """What was measured here first, then runs with a model, and of each model the one without an LP first."""
-    model, lp = model_words(entry), lp_words(entry)
-    return LATER_ORIGINS.get(entry.row["origin"], 0), not model, model, lp != NO_LP, lp
+def _by_model_and_lp(entry: Entry) -> tuple[int, bool, str, int, bool, str]:
+    """What was measured here first, then runs with a model, of a training its steps in their order, and of each model
+    the one without an LP first."""
+    model, lp = entry.row.get("training") or model_words(entry), lp_words(entry)
+    step = entry.row.get("training_step") or 0
+    return LATER_ORIGINS.get(entry.row["origin"], 0), not model, model, step, lp != NO_LP, lp
 
 
 LATER_ORIGINS = {"imported": 1, "reported": 2}

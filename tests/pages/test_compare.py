@@ -116,6 +116,16 @@ def test_a_step_of_a_training_offers_to_judge_and_then_shows_all_steps(own: Stor
     assert f"judge {waiting} --steps" in "".join(code.value for code in app.code)
 
 
+def test_a_training_is_one_row_until_its_steps_are_looked_for(own: Store) -> None:
+    runs = [write_step(own, step, {}, prompts=1) for step in (10, 2, 1, *range(20, 26))]
+    rows = table(opened("compare", control=runs[0]), "label")
+    assert list(rows["run"]) == ["made-1", "made-10"] and rows["label"][0] == "9 steps of made"
+    in_order = [f"made-{step}" for step in (1, 2, 10, *range(20, 26))]
+    assert list(table(opened("compare", control=runs[0], contains="made"), "label")["run"]) == in_order
+    managed = opened("compare", control=[""], view="Manage", manage="Several runs")
+    assert list(table(managed, "state")["run"]) == in_order
+
+
 def test_filters_hide_rows_and_leave_what_is_compared() -> None:
     app = opened("compare", control=NONE, test=[EXACT], lp="exact")
     assert set(table(app, "lp")["lp"]) == {"exact"} and shown(app)["runs"] == [NONE, EXACT]

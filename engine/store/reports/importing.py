@@ -31,7 +31,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from engine.chem.enriched import CLOSE_TAG, OPEN_TAG, SMILES_TAGS, described, prompt_of, skeleton_of
-from engine.chem.other_forms import INSTEAD, OTHER_WORDS, is_summary, other_file, other_form
+from engine.chem.other_forms import OTHER_WORDS, other_form
 from engine.chem.pools import PoolConformer, pool_records, read_pool
 from engine.chem.smiles import in_text_order, parse_smiles, unread
 from engine.decode.plan import PRESETS
@@ -383,13 +383,9 @@ def _parsed(content: bytes) -> dict[str, Any]:
     def finite(digits: str) -> float | None:
         return value if math.isfinite(value := float(digits)) else None
 
-    if (form := other_file(content)) is not None:
-        raise FileError(f"it is {OTHER_WORDS[form]}", INSTEAD[form])
     try:  # Python writes NaN and Infinity, which JSON does not have
         text = content.decode("utf-8-sig")
         document = parsed_json(text, parse_float=finite, parse_constant=lambda _: None)
-        if is_summary(document):
-            raise FileError(f"it is {OTHER_WORDS['summary']}", INSTEAD["summary"])
         msgspec.convert(document, _Report)
     except json.JSONDecodeError as error:
         ends = "Unterminated" in error.msg or not text[error.pos :].strip()

@@ -11,10 +11,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,7 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from engine.chem.enriched import prompt_of
-from engine.chem.other_forms import OTHER_WORDS, is_completions, is_failures, is_summary, other_form
+from engine.chem.other_forms import OTHER_WORDS, other_form
 from engine.errors import FileError, one_line, shown
 from engine.lp_records import NO_LP
 from engine.records import Alphabet, NumberFormat
@@ -38,14 +36,14 @@ from engine.store.schema import ROLLOUTS, RUN, SAMPLES
 from engine.store.staging import write_whole
 from engine.store.store import Store
 from engine.text.blocks import PROMPT, found_form
-from engine.user_files import open_file, parsed_json
+from engine.user_files import parsed_json
 
 OF_TRL = ("step", "prompt", "completion", "advantage")
 """Columns of TRL's; each other column of numbers is a reward."""
 UNNAMED = "rollouts"
 """A training whose files are in no folder that names it."""
-SHOWING, FIRST_BYTES = 200, 65_536
-"""Texts that are looked at for their number format; bytes in which a file says what it is."""
+SHOWING = 200
+"""Texts that are looked at for their number format."""
 NOTES = "Texts of a training, stored as they are: `judge` checks them and judges their molecules."
 MOST_DIGITS = 18
 """Of a step."""
@@ -125,15 +123,13 @@ def import_summary(store: Store, path: Path, *, label: str | None = None, **_: A
     """What the summary says of each molecule, as a run without texts."""
     content = file_content(path)
     document = parsed_json(content)
-    if not is_summary(document):
-        raise FileError(f"{shown(path.name)} is no LP summary", "Give lp_vs_logs_summary.json")
     run_id = f"imported-{hashlib.sha256(content).hexdigest()[:16]}"
     if store.has(run_id):
         return [store.entry(run_id)]
     try:
         rows = [{"list": name, **row} for part, name in _LISTS.items() for row in document.get(part, {}).get(name, [])]
-        samples = _summary_samples(run_id, rows)
-    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        samples = SAMPLES.rows([_summary_sample(run_id, number, row) for number, row in enumerate(rows)])
+    except (AttributeError, LookupError, TypeError, ValueError, pa.ArrowException) as error:
         raise FileError(f"{shown(path.name)}: a row is of another kind: {one_line(str(error))}", "Repair it") from error
     if not rows:
         raise FileError(f"{shown(path.name)} has no rows of molecules", "There is nothing to import")
@@ -147,17 +143,18 @@ def import_summary(store: Store, path: Path, *, label: str | None = None, **_: A
     return [write_whole(store.home, RUN, run_id, row, {SAMPLES.name: samples})]
 
 
-def _summary_samples(run_id: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    known = {
-        "generation": [0] * len(rows),
-        "smiles": [row["smiles"] for row in rows],
-        "passed": [_STATUS.get(str(row.get("lp_status")).lower()) for row in rows],
-        "issues": [[row["log_reason"]] if row.get("log_reason") else [] for row in rows],
-        "parsed": [row.get("parse_success") for row in rows],
-        "exact_match": [row.get("smiles_exact_match") for row in rows],
-        "extra": [json.dumps(row, sort_keys=True) for row in rows],
+def _summary_sample(run_id: str, number: int, row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "run_id": run_id,
+        "sample_id": number,
+        "generation": 0,
+        "smiles": row["smiles"],
+        "passed": _STATUS.get(str(row.get("lp_status")).lower()),
+        "issues": [row["log_reason"]] if row.get("log_reason") else [],
+        "parsed": row.get("parse_success"),
+        "exact_match": row.get("smiles_exact_match"),
+        "extra": json.dumps(row, sort_keys=True),
     }
-    return _table(SAMPLES, run_id, known, len(rows))
 
 
 # --- what the files become --------------------------------------------------------------------------------------------
@@ -307,32 +304,3 @@ def _form_of(path: Path, texts: Sequence[str], bins: Alphabet | None) -> NumberF
             )
             raise FileError(problem, "Give --bins FILE.json: the texts do not say which")
     return found_form(texts, forced_close=False)[0]
-
-
-# --- which files they are ---------------------------------------------------------------------------------------------
-
-
-def is_completions_file(path: Path) -> bool:
-    try:
-        return path.suffix.lower() == ".parquet" and is_completions(pq.read_schema(path).names)
-    except (pa.ArrowException, OSError):
-        return False
-
-
-def is_failures_file(path: Path) -> bool:
-    return is_failures(_beginning(path))
-
-
-def is_summary_file(path: Path) -> bool:
-    """As far as its beginning tells; it is looked through when it is imported."""
-    text = _beginning(path)
-    return '"log_failures"' in text and '"passes"' not in text
-
-
-def _beginning(path: Path) -> str:
-    with open_file(path) as file:
-        head = file.read(FIRST_BYTES)
-    if head.startswith(b"\x1f\x8b"):
-        with suppress(zlib.error):
-            head = zlib.decompressobj(wbits=31).decompress(head, FIRST_BYTES)
-    return head.decode("utf-8", "replace")

@@ -76,7 +76,7 @@ def _table(managed: Managed, store: Store) -> None:
     by_id = {entry.id: entry for entry in entries}
     ids = [id_ for id_ in st.query_params.get_all(parameter) if id_ in by_id]
     state = EntryColumn("state", "state", 120, partial(_state, store, begun))
-    table = replace(managed.table, prefix="own_", columns=(state, *managed.table.columns))
+    table = replace(managed.table, prefix="own_", has_all_steps=True, columns=(state, *managed.table.columns))
     colours = run_colours(store) if managed.kind is RUN else {}
     table.show(entries, ids, lambda ticked: st.query_params.update({parameter: ticked}), colours)
     put_shown(**{parameter: ids[0] if len(ids) == 1 else ids})

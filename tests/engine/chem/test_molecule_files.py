@@ -163,17 +163,17 @@ DAMAGED: dict[str, tuple[str, str | bytes, str]] = {
     "failed generations": (
         "failed_step_7.txt",
         "Failed Generations Report - Step 7\nTotal failures: 1\n====\nCC=O | no_eos | [SMILES]CC=O[/SMILES]\n",
-        "'failed_step_7.txt' is a validation's list of failed generations (failed_step_N.txt)",
+        "'failed_step_7.txt' is failed generations of a validation. `import` reads it",
     ),
     "failures behind another header": (
         "failed_step_8.txt",
         "Run of Monday, 2 failures\n====\n\n--- Failure #1 ---\nSMILES: C=O\n",
-        "'failed_step_8.txt' is a validation's list of failed generations (failed_step_N.txt)",
+        "'failed_step_8.txt' is failed generations of a validation. `import` reads it",
     ),
     "completions of TRL": (
         "completions_00001.parquet",
         parquet_bytes(pa.table({"step": [1], "prompt": ["C"], "completion": ["C"], "advantage": [0.5]})),
-        "'completions_00001.parquet' is completions of a training step, as TRL writes them",
+        "'completions_00001.parquet' is completions that TRL logs. `import` reads it",
     ),
     "damaged text in parquet": (
         "a.parquet",

@@ -171,6 +171,14 @@ def test_all_steps_of_a_training_are_judged_by_one_command(store: Store, tmp_pat
     assert json.loads(progress.read_text().splitlines()[-1])["state"] == "done"
     (row,) = run_json("ask", "compare_rewards", rows[1]["run_id"])["rows"]
     assert (row["reward"], row["answers"], row["mean"]) == ("reward", 4, 0.5)
+    needs = run("ask", "compare_steps", rows[1]["run_id"], "--step-coverage", "true")
+    command = ["evaluate", rows[0]["run_id"], "--steps"]
+    assert needs.code == 2 and f"python -m engine {' '.join(command)}" in needs.err
+    evaluated = run_json(*command, "--workers", "1", "--progress", str(progress))
+    assert [(row["step"], row["cov_r"], row["molecules"]) for row in evaluated] == [(1, 1.0, 1), (2, 1.0, 1)]
+    assert json.loads(progress.read_text().splitlines()[-1]) == {"work": 1.0, "state": "done"}
+    charted = run_json("ask", "compare_steps", rows[1]["run_id"], "--step-coverage", "true")["rows"]
+    assert [(row["step"], row["cov_r"]) for row in charted] == [(1, 1.0), (2, 1.0)]
     write_run(store, "other", [sample_row(0, text=BENT)])
     refused = run("judge", "other", "--steps")
     assert refused.code == 2 and "other is no step of a training" in refused.err

@@ -196,7 +196,7 @@ def test_wrong_standard_input_is_one_line(content: bytes, said: str) -> None:
 def test_a_file_of_a_known_form_that_is_no_text_is_named_for_what_it_is(tmp_path: Path) -> None:
     path = tmp_path / "completions_00001.parquet"
     parquet.write_table(pa.table({"step": [1], "prompt": ["C"], "completion": ["C"]}), path)
-    said = "'{}' is completions of a training step, as TRL writes them. `import` reads it, and `judge RUN` its texts"
+    said = "'{}' is completions that TRL logs. `import` reads it, and `judge RUN` its texts"
     assert said.format(path) in run("junk", "--file", str(path)).error
     parquet.write_table(pa.table({"other": [1]}), path)
     assert "is not UTF-8 text" in run("junk", "--file", str(path)).error

@@ -170,10 +170,11 @@ def test_figures_of_each_step_in_their_order(store: Store) -> None:
     assert ask(store, "compare_rewards", [alone]).answer == "These steps have no rewards."
 
 
-def test_coverage_is_that_of_evaluated_steps(store: Store) -> None:
-    run = write_step(store, 1, {"sound": sound}, prompts=1)
-    answered = ask(store, "compare_steps", [run], {"step_coverage": True})
-    assert answered.tables["main"]["cov_r"].to_pylist() == [None] and "Not evaluated: step 1" in answered.answer
+def test_coverage_needs_steps_that_are_evaluated(store: Store) -> None:
+    first, _ = [write_step(store, step, {"sound": sound}, prompts=1) for step in (1, 2)]
+    with pytest.raises(NeedsWork) as needs:
+        ask(store, "compare_steps", [first], {"step_coverage": True})
+    assert needs.value.commands == (["evaluate", first, "--steps"],)
 
 
 def test_what_is_not_judged_or_no_training_says_so(store: Store) -> None:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import io
 import json
 import random
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
-from pyarrow import parquet
 
 from engine.errors import DriftscopeError, FileError, RunError, TokenizerError
 from engine.inspection.runs import number_format, run_facts
@@ -240,31 +237,11 @@ C=O | mismatch | [SMILES]C=O[/SMILES][CONFORMER][C]<1.0,2.0,3.0>[/CONFORMER]
 """
 
 
-def completions() -> bytes:
-    """As TRL writes them while a model trains."""
-    row = {
-        "step": 1,
-        "prompt": "[SMILES]C=O[/SMILES]",
-        "completion": "[CONFORMER]",
-        "reward_rmsd": 0.5,
-        "advantage": 0.1,
-    }
-    parquet.write_table(pa.Table.from_pylist([row]), sink := io.BytesIO())
-    return sink.getvalue()
-
-
 WHOLE = gzip.compress(json.dumps(document()).encode())
 DAMAGED: list[tuple[Any, str]] = [
     (b"", "it ends early: Expecting value: line 1 column 1"),
     (b'{"passes": [\n  {"a": 1},\n  {"a" 2}]}', "it is no report: Expecting ':' delimiter: line 3 column 8"),
     (b'{"events": []}', "it has no passes and no failures"),
-    (b'{"timestamp": "now", "logs": [{}]}', "it is an LP summary file: figures of a run and of logs"),
-    (SUMMARY, "it is an LP summary file: figures of a run and of logs"),
-    (FAILED.encode(), "it is a validation's list of failed generations (failed_step_N.txt)"),
-    (FAILED.partition("\n")[2].encode(), "it is a validation's list of failed generations"),
-    (b"\xef\xbb\xbfOurs\n" + FAILED_LINES.partition("\n")[2].encode(), "it is a validation's list of failed"),
-    (FAILED_LINES.encode(), "it is a validation's list of failed generations"),
-    (completions(), "it is completions of a training step, as TRL writes them"),
     (texts_of("C<1.0,2.0,3.0>=O<0.5,2.0,3.0>"), "2 of its 2 texts are legacy text, an older format"),
     (texts_of("[C]121129129;=[O]100102098;"), "2 of its 2 texts are text of bins, another number format"),
     (texts_of("[C]<123>=<45>[O]<678>"), "2 of its 2 texts are text of codes, another format"),

@@ -190,6 +190,9 @@ LAYOUTS = {
     "blocks": ("failed_step_200.txt", FAILED.encode(), ["C=O"], [CUT], ["no_eos"]),
     "lines": ("failed_step_200.txt", FAILED_LINES.encode(), ["C=O"], [], ["mismatch"]),
     "Windows, packed": ("f.txt.gz", gzip.compress(FAILED.replace("\n", "\r\n").encode()), ["C=O"], [CUT], ["no_eos"]),
+    "without its first line": ("failed_step_200.txt", FAILED.partition("\n")[2].encode(), ["C=O"], [CUT], ["no_eos"]),
+    "another header": ("failed_step_200.txt", b"\xef\xbb\xbfOurs\n" + FAILED_LINES.partition("\n")[2].encode(),
+                       ["C=O"], [], ["mismatch"]),
     "two": ("any.txt", (FAILED + "\n" + FAILED[FAILED.index("--- F") :].replace("C=O\n", "CC\n", 1)).encode(),
             ["C=O", "CC"], [CUT, CUT], ["no_eos", "no_eos"]),
 }  # fmt: skip
@@ -200,7 +203,7 @@ def test_failures_of_both_layouts(store: Store, tmp_path: Path, case: str) -> No
     name, content, smiles, written, codes = LAYOUTS[case]
     path = texts(tmp_path, name, content)
     assert file_form(path, "run").name == "failures"
-    (entry,) = import_failures(store, path, bins=None if case == "lines" else UNIFORM, warn=pytest.fail)
+    (entry,) = import_failures(store, path, bins=UNIFORM if written else None, warn=pytest.fail)
     assert (entry.row["training_step"], entry.row["reported_failures"]) == (200, len(smiles))
     rows = store.rows("SELECT smiles, text, extra FROM samples ORDER BY sample_id")
     assert [row["smiles"] for row in rows] == smiles
