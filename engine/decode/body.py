@@ -138,6 +138,7 @@ class _Made:
     layers: dict[bool | None, list[Layer]] = field(default_factory=dict)  # by what was asked of packing
     head: Product | None = None
     copied: int = 0  # bytes of packed copies
+    why_plain: str | None = None  # why kernels of our own do not run it; None: not asked yet
 
 
 _MADE: WeakKeyDictionary[PreTrainedModel, _Made] = WeakKeyDictionary()
@@ -167,7 +168,7 @@ def grid_layout(
     rows = torch.arange(len(first), device=first.device) if cache_rows is None else cache_rows
     positions = first[:, None] + torch.arange(width, device=first.device)  # [b, w]
     mask = None if sees_all else _mask(positions, seen)
-    spread = rows[:, None].expand(-1, width).reshape(-1)
+    spread = rows[:, None].expand(-1, width).reshape(-1).contiguous()  # of one row it is a view of one number
     return TokenLayout(spread, positions.reshape(-1), (len(first), width), seen, mask, None, cache_rows)
 
 
@@ -202,7 +203,7 @@ class Body:
         self.width: int = self.embedding.shape[1]
         self.head: Tensor = model.get_output_embeddings().weight  # [V, W]
         self.norm: Tensor = core.norm.weight
-        self._made = made = _MADE.setdefault(model, _Made())
+        self.made = made = _MADE.setdefault(model, _Made())
         if is_packed not in made.layers:
             matrices = [weight for weight in core.layers.parameters() if weight.ndim == 2]
             least: float = 0 if is_packed else LEAST_PACKED
@@ -221,7 +222,7 @@ class Body:
     @property
     def whole_head(self) -> Product | None:
         """The output head with all its rows, packed; None where it is not to be."""
-        made = self._made
+        made = self.made
         if made.head is None and self.head.numel() >= LEAST_PACKED and has_room([self.head], made.copied):
             made.head = Product(self.head, is_packed=True)
             made.copied += self.head.nbytes
@@ -242,7 +243,8 @@ class Body:
     def layers_of(self, ids: Tensor, layout: TokenLayout, cache: KvCache) -> Tensor:
         """Hidden states [N, W] by torch's own operations."""
         hidden = functional.embedding(ids, self.embedding)
-        cos, sin = self.cos[layout.positions], self.sin[layout.positions]  # [N, 1, D]
+        turned = layout.positions.clamp(max=len(self.cos) - 1)  # columns behind a row's end are read as its last
+        cos, sin = self.cos[turned], self.sin[turned]  # [N, 1, D]
         groups = self.heads // self.kv_heads
         mask = layout.mask if layout.mask is None else layout.mask.repeat(1, 1, groups, 1)
         if mask is not None and mask.device.type == "cuda":  # which would make the same of it in each layer
@@ -323,7 +325,7 @@ class Body:
         biases = [part.bias for part in parts if part.bias is not None]
         weight = parts[0].weight if len(parts) == 1 else torch.cat([part.weight for part in parts])
         is_packed = weight.numel() >= least
-        self._made.copied += weight.nbytes if is_packed else 0
+        self.made.copied += weight.nbytes if is_packed else 0
         return Product(weight, torch.cat(biases) if biases else None, is_packed=is_packed)
 
 

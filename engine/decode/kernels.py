@@ -32,8 +32,11 @@ MOST_SPLITS, MEANT_PROGRAMS = 8, 128
 TOLERANCE = {torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 3e-2}
 """Of the largest hidden state, between these kernels and the plain layers."""
 
+REFUSALS = (AssertionError, OSError, RuntimeError, SubprocessError, TritonError, ValueError)
+"""What comes of a card, a driver or a compiler that does not fit."""
 
-@triton.jit
+
+@triton.jit(do_not_specialize=["rows"])
 def driftscope_product(
     source, norm, weight, bias, added, target, rows, width, outputs, eps,
     ROWS: tl.constexpr, OUTPUTS: tl.constexpr, DEEP: tl.constexpr,
@@ -81,10 +84,11 @@ def driftscope_product(
 
 @triton.jit
 def driftscope_turn(
-    mixed, norm, cos, sin, positions, cache_rows, query, keys, values, row_stride, eps,
+    mixed, norm, cos, sin, positions, last, cache_rows, query, keys, values, row_stride, eps,
     HEADS: tl.constexpr, KV_HEADS: tl.constexpr, HALF: tl.constexpr, HAS_NORM: tl.constexpr,
 ):  # fmt: skip
-    """One head of one token: a query or a key is normed and turned, a key or a value written to its slot."""
+    """One head of one token: a query or a key is normed and turned, a key or a value written to its slot. Columns
+    behind a row's end are turned as the ``last`` position is."""
     token, head = tl.program_id(0), tl.program_id(1)
     half = tl.arange(0, HALF)
     source = mixed + (token * (HEADS + 2 * KV_HEADS) + head) * 2 * HALF
@@ -95,7 +99,7 @@ def driftscope_turn(
             scale = tl.rsqrt(tl.sum(first * first + second * second, 0) / (2 * HALF) + eps)
             first *= scale * tl.load(norm + head * 2 * HALF + half).to(tl.float32)
             second *= scale * tl.load(norm + head * 2 * HALF + HALF + half).to(tl.float32)
-        angle = position * 2 * HALF + half
+        angle = tl.minimum(position, last) * 2 * HALF + half
         turned = first * tl.load(cos + angle).to(tl.float32) + second * tl.load(sin + angle).to(tl.float32)
         angle += HALF
         second = second * tl.load(cos + angle).to(tl.float32) + first * tl.load(sin + angle).to(tl.float32)
@@ -191,9 +195,9 @@ def attention(query: Tensor, keys: Tensor, values: Tensor, layout: TokenLayout) 
     """[N, H D] of queries [N, H, D], each over its row's slots [B, L, Hk, D] up to its own position."""
     tokens, heads, width = query.shape
     kv_heads = keys.shape[2]
-    programs = tokens * kv_heads
-    most = max(1, min(MOST_SPLITS, MEANT_PROGRAMS // programs, triton.cdiv(layout.seen, SLOTS)))
-    splits = triton.next_power_of_2(most + 1) // 2  # the power of two that is not above
+    # Whatever is seen: another number of splits is compiled anew. The power of two that is not above.
+    most = max(1, min(MOST_SPLITS, MEANT_PROGRAMS // (tokens * kv_heads)))
+    splits = triton.next_power_of_2(most + 1) // 2
     parts = torch.empty((tokens, heads, splits, width), dtype=torch.float32, device=query.device)
     sums = torch.empty((tokens, heads, splits, 2), dtype=torch.float32, device=query.device)
     groups = heads // kv_heads
@@ -213,8 +217,8 @@ def layer_of(body: Body, layer: Layer, hidden: Tensor, layout: TokenLayout, keys
     mixed = product(hidden, layer.qkv, norm=layer.norm, eps=body.eps)
     query = hidden.new_empty((tokens, body.heads, body.head_width))
     driftscope_turn[(tokens, body.heads + 2 * body.kv_heads)](
-        mixed, layer.qk_norm, body.cos, body.sin, layout.positions, layout.rows, query, keys, values,
-        keys.stride(0), body.eps, *heads, body.head_width // 2, layer.qk_norm is not None,
+        mixed, layer.qk_norm, body.cos, body.sin, layout.positions, len(body.cos) - 1, layout.rows, query, keys,
+        values, keys.stride(0), body.eps, *heads, body.head_width // 2, layer.qk_norm is not None,
     )  # fmt: skip
     hidden = product(attention(query, keys, values, layout), layer.out, added=hidden)
     gated = product(hidden, layer.gate_up, norm=layer.mlp_norm, eps=body.eps, is_gated=True)
@@ -222,8 +226,9 @@ def layer_of(body: Body, layer: Layer, hidden: Tensor, layout: TokenLayout, keys
 
 
 def layers_of(body: Body, ids: Tensor, layout: TokenLayout, cache: KvCache) -> Tensor:
-    """What ``Body`` computes; by its plain layers where the tokens are not a whole grid, as those of prompts."""
-    if layout.slots is not None or layout.places is not None:
+    """What ``Body`` computes; by its plain layers where the tokens are not a whole grid, and where they are a prompt's:
+    there each token would read the slots again."""
+    if layout.slots is not None or layout.places is not None or layout.cache_rows is not None:
         return body.layers_of(ids, layout, cache)
     hidden = functional.embedding(ids, body.embedding)
     for number, layer in enumerate(body.layers):
@@ -233,31 +238,44 @@ def layers_of(body: Body, ids: Tensor, layout: TokenLayout, cache: KvCache) -> T
 
 def use_kernels(body: Body) -> str:
     """Makes the body run by them, where they give what its plain layers do; else why not, in one clause."""
+    if body.made.why_plain is None:
+        body.made.why_plain = _why_not(body)
+    if not body.made.why_plain:
+        body.run_by(partial(layers_of, body))
+    return body.made.why_plain
+
+
+def _why_not(body: Body) -> str:
     if body.head_width.bit_count() != 1:
         return f"its heads have {body.head_width} numbers, not a power of two"
+    if body.dtype not in TOLERANCE:
+        return f"its numbers are {body.dtype}"
     try:
         off = difference(body)
-    except (OSError, RuntimeError, SubprocessError, TritonError) as error:  # a card or a compiler that does not fit
+    except REFUSALS as error:
         return f"they do not run here ({shown(str(error), 200)})"
-    if not off <= TOLERANCE[body.dtype]:  # nor where it is NaN
-        return f"they differ from the plain layers by {off:.1%}"
-    body.run_by(partial(layers_of, body))
-    return ""
+    return "" if off <= TOLERANCE[body.dtype] else f"they differ from the plain layers by {off:.1%}"  # NaN differs, too
 
 
+@torch.inference_mode()
 def difference(body: Body) -> float:
     """Between a hidden state of these kernels and of the plain layers, as a share of the largest, at its largest: of
-    few rows behind a cache, and of more than a product takes in one tile."""
-    firsts = torch.tensor([0, 2 * SLOTS]), torch.zeros(MOST_ROWS + 1, dtype=torch.int64)
-    return max(difference_behind(body, first.to(body.device)) for first in firsts)
+    one row and of two behind a cache, of several, and of more than a product takes in one tile."""
+    far = [min(slots, body.positions - 2) for slots in (2 * SLOTS, 8 * SLOTS)]
+    firsts = [0, far[0]], [far[1]], [1] * LEAST_ROWS, [0] * (MOST_ROWS + 1)
+    return max(difference_behind(body, torch.tensor(first, device=body.device)) for first in firsts)
 
 
 def difference_behind(body: Body, first: Tensor) -> float:
     """Of two tokens a row, from its ``first`` position on."""
     layout = grid_layout(first, 2, int(first.max()) + 2)
     ids = torch.arange(2 * len(first), device=body.device) % body.vocab_rows
-    expected, found = (
-        run(ids, layout, KvCache(body, len(first), layout.seen)).float()
-        for run in (body.layers_of, partial(layers_of, body))
-    )
+    states = []
+    for run in (body.layers_of, partial(layers_of, body)):
+        cache = KvCache(body, len(first), layout.seen)
+        same = torch.Generator(body.device).manual_seed(0)
+        for part in (*cache.keys, *cache.values):
+            part.normal_(generator=same)
+        states.append(run(ids, layout, cache).float())
+    expected, found = states
     return float((found - expected).abs().max() / expected.abs().max())

@@ -38,7 +38,7 @@ KERNELS: dict[str, tuple[Any, dict[str, str], dict[str, Any]]] = {
     ),
     "turn": (
         kernels.driftscope_turn,
-        {**CACHE, "mixed": POINTER, "norm": POINTER, "cos": POINTER, "sin": POINTER, "query": POINTER, "eps": "fp32"},
+        {**CACHE, **dict.fromkeys(("mixed", "norm", "cos", "sin", "query"), POINTER), "last": "i32", "eps": "fp32"},
         {"HEADS": 16, "KV_HEADS": 8, "HALF": 64, "HAS_NORM": True},
     ),
     "attend": (

@@ -60,15 +60,16 @@ def compared(shape: ModelShape, dtype: torch.dtype, changes: dict[str, Any]) -> 
         "hidden": float((hidden - expected).abs().max() / expected.abs().max()),
         "cache": max(float((one - other).abs().max()) for one, other in caches),
         "one_row": one_row(body, layout.seen),
+        "run": one_row(body, layout.seen, WIDTH),
     }
 
 
-def one_row(body: Body, seen: int) -> float:
-    """The same for a single token behind a long cache, whose slots are split."""
+def one_row(body: Body, seen: int, width: int = 1) -> float:
+    """The same for the tokens of a single row behind a long cache, whose slots are split."""
     cache = KvCache(body, 1, LENGTH)
     for part in (*cache.keys, *cache.values):
         part.normal_()
-    ids, layout = torch.tensor([7]), grid_layout(torch.tensor([seen - 1]), 1, seen)
+    ids, layout = torch.tensor([7, 8, 9])[:width], grid_layout(torch.tensor([seen - width]), width, seen)
     expected = body(ids, layout, cache).float()
     return float((kernels.layers_of(body, ids, layout, cache).float() - expected).abs().max() / expected.abs().max())
 

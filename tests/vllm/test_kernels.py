@@ -63,7 +63,7 @@ def test_layers_and_caches_are_the_plain_ones(lines: list[dict[str, Any]]) -> No
     assert shapes.keys() == ROUNDING.keys()
     for name, line in shapes.items():
         assert 0 < line["hidden"] < ROUNDING[name]
-        assert 0 < line["one_row"] < ROUNDING[name]
+        assert 0 < line["one_row"] < ROUNDING[name] and 0 < line["run"] < ROUNDING[name]
         assert line["cache"] < 10 * ROUNDING[name]  # numbers of several units
 
 

@@ -5,10 +5,11 @@
 
 1. The demo models write the same molecules on the CPU and on the card, in both backends and under each LP, in float32:
    token for token, or the first token that differs is named, and the exit status is 1.
-2. Models of real shapes with random weights (those of ``tools/bench/gpu.py``, bfloat16) write answers of one length at
-   each batch, under no LP, the exact LP, and plain ``generate``, in rounds. A *step* is a pass through the layers with
-   its head and its draw, after the set-up: what the same molecules once more add. ``generate`` has none, and is timed
-   whole. An interval is Student's, over rounds.
+2. Models of real shapes with random weights (those of ``tools/bench/gpu.py``, bfloat16) write answers of the lengths
+   that the exact LP gives them, at each batch, under no LP, the exact LP, and plain ``generate``, in rounds; Qwen3's
+   shape in decimals and in 258 bins. A *step* is a pass through the layers with its head and its draw, after the
+   set-up: what the same molecules once more add. ``generate`` has none, and is timed whole, in decimals, behind the
+   others of its round. An interval is Student's, over rounds.
 
 What would take longer than the budget leaves is left out, and named; the JSON file has all that was measured so far.
 """
@@ -24,6 +25,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +42,15 @@ from engine.user_files import writing
 from tools.bench._measure import figure, machine, note, show
 from tools.bench._sides import EXACT, FREE, HF_OWN, Side
 from tools.bench._sized import SizedModel
+from tools.bench.bins import FORMS
 from tools.bench.gpu import SHAPES, WARM_TOKENS, run_side
 from tools.terminal import ToolParser, run_tool
 
 BUDGET_S, ROUNDS, BATCHES, TOKENS = 480, 3, (1, 32, 256), 256
 MODELS, LPS = ("demo-qwen", "demo-llama"), ("exact", "none", "group-v2.1", "guarded")
-SIDES = (FREE, EXACT, HF_OWN)
+GROUPS = ((FREE, EXACT), (HF_OWN,))
+"""The sides that take turns; the last is the first that is left out."""
+IN_BINS = "258 bins"
 WRITTEN = 8
 """Molecules that are written on both."""
 STUDENT = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}
@@ -194,26 +199,29 @@ def first_difference(expected: Sequence[Sequence[int]], found: Sequence[Sequence
 # --- steps ------------------------------------------------------------------------------------------------------------
 def time_round(number: int, models: Sequence[SizedModel], batches: Sequence[int], tokens: int, report: Report) -> None:
     """Every side at every batch of every model, as far as there is time; the sides turn round in every second round."""
-    for model in models:
-        for batch in batches:
-            for side in SIDES if number % 2 else reversed(SIDES):
-                what = f"{model.shape.name}, batch {batch}, {side.name}, round {number}"
-                kind = f"{model.shape.name}, {side.name}"
-                if report.has_time(kind, what):
-                    began = time.monotonic()
-                    report.timings.append(time_step(model, side, batch, tokens, number))
-                    report.took(kind, began)
-                    note(f"{what}: {report.timings[-1].step_ms:.2f} ms per step")
+    for group, model, batch in product(GROUPS, models, batches):
+        if HF_OWN in group and model.shape.name.endswith(IN_BINS):
+            continue
+        for side in group if number % 2 else reversed(group):
+            what = f"{model.shape.name}, batch {batch}, {side.name}, round {number}"
+            kind = f"{model.shape.name}, {side.name}"
+            if report.has_time(kind, what):
+                began = time.monotonic()
+                report.timings.append(time_step(model, side, batch, tokens, number))
+                report.took(kind, began)
+                note(f"{what}: {report.timings[-1].step_ms:.2f} ms per step")
 
 
 def time_step(model: SizedModel, side: Side, batch: int, tokens: int, number: int) -> Timing:
-    """Every answer has the same length: without an LP the end token is blocked, and under the exact LP these molecules
-    take more tokens than are asked for."""
+    """Answers have the lengths that the exact LP gives them, at most so many tokens: without it the end is blocked."""
     run_side(model, side, [WARM_TOKENS] * batch, batch)
-    once = run_side(model, side, [tokens] * batch, batch)
+    limits = [tokens] * batch
+    if model.shape.name.endswith(IN_BINS) and side.lp == FREE.lp:
+        limits = list(run_side(model, EXACT, limits, batch).lengths)
+    once = run_side(model, side, limits, batch)
     seconds, passes, written, notes = once.seconds, once.passes, sum(once.lengths), once.counters.notes
     if side.backend == "fast":
-        twice = run_side(model, side, [tokens] * batch * 2, batch)
+        twice = run_side(model, side, limits * 2, batch)
         seconds, passes = twice.seconds - seconds, twice.passes - passes
         written, notes = sum(twice.lengths) - written, notes + twice.counters.notes
     step_ms, rate = 1e3 * seconds / passes, written / seconds
@@ -231,8 +239,10 @@ def show_report(report: Report) -> None:
     step_rows = []
     for (model, batch, side), rounds in report.cells().items():
         step, rate = means(rounds).values()
-        step_rows.append((model, str(batch), side, *step.cells, *rate.cells, str(len(rounds))))
-    head = "model|batch|side|ms per step|95 % interval|tokens/s|95 % interval|rounds"
+        free = report.cells().get((model, batch, FREE.name))
+        over = f"{rate.value / means(free)['tokens_per_s'].value:.2f}" if free else ""
+        step_rows.append((model, str(batch), side, *step.cells, *rate.cells, over, str(len(rounds))))
+    head = "model|batch|side|ms per step|95 % interval|tokens/s|95 % interval|over none|rounds"
     show(f"A step on {report.device}", head, step_rows)
     for line in sorted({f"{each.model}, batch {each.batch}: {text}" for each in report.timings for text in each.notes}):
         print(line)
@@ -267,6 +277,10 @@ def measure(args: argparse.Namespace) -> Report:
         for comparison in compared(model, device, tokens, report):
             report.comparisons.append(comparison)
     sized = [SizedModel(shape, torch.device(device), dtype) for shape in shapes]
+    for of_decimals in [each for each in sized if each.shape.family == "qwen3"]:
+        binned = of_decimals.in_form(*FORMS[IN_BINS])
+        binned.shape = replace(binned.shape, name=f"{binned.shape.name}, {IN_BINS}")
+        sized.insert(sized.index(of_decimals) + 1, binned)
     for number in range(1, args.rounds + 1):
         time_round(number, sized, batches, tokens, report)
     return report

@@ -175,6 +175,20 @@ def test_a_limit_holds_inside_an_opening_and_inside_a_run(kind: str, limit: int)
     assert {(sample.reason, len(sample.ids)) for sample in samples.values()} == {("length", limit)}
 
 
+@pytest.mark.parametrize("kind", ["fast", "static"])
+def test_the_last_position_of_a_model_may_be_used(kind: str) -> None:
+    tokenizer, constraint = ref.made("exact")
+    requests = ref.requests_of(constraint, tokenizer, ["CC=O"], limit=40)
+    texts = []
+    for positions in (1_000, len(requests[0].prompt) + 40):
+        backend = ref.backend_of(kind, ref.small_model(), constraint, tokenizer)
+        assert isinstance(backend, FastBackend)
+        body = backend.body
+        body.cos, body.sin = body.cos[:positions], body.sin[:positions]
+        texts.append({key: sample.ids for key, sample in ref.collected(ref.events_of(backend, requests)).items()})
+    assert texts[0] == texts[1] and [len(ids) for ids in texts[0].values()] == [40]
+
+
 @each_backend
 def test_the_end_at_the_limit_is_an_end(tiny: Any, kind: str) -> None:
     (request,) = ref.tiny_requests(1, limit=100)

@@ -58,6 +58,23 @@ def test_it_compares_and_times_and_writes_all_of_it(
     assert any("ms per step | 95 % interval" in " ".join(line.split()) for line in lines)
 
 
+def test_a_shape_of_qwen_is_asked_in_bins_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(card, "MODELS", ())
+    monkeypatch.setattr(card, "SHAPES", list(SHAPES)[:1])
+    monkeypatch.setattr(torch, "set_num_threads", lambda threads: None)
+    out = tmp_path / "card.json"
+    assert asked(monkeypatch, "--tiny", "--rounds", "1", "--batch", "1", "--out", str(out)) == 0
+    timings = json.loads(out.read_text())["timings"]
+    in_bins = [each["model"].endswith(", 258 bins") for each in timings]
+    assert in_bins == [False, False, True, True, False], "generate is last, and not asked in bins"
+    assert {each["side"] for each in timings[:4]} == {"fast none", "fast exact"}
+    rows = [line.split("|") for line in capsys.readouterr().out.splitlines() if line.startswith("| a toy")]
+    ratios = {(row[1].strip().endswith("bins"), row[3].strip()): row[8].strip() for row in rows}
+    assert ratios[True, "fast none"] == ratios[False, "fast none"] == "1.00" and float(ratios[True, "fast exact"]) > 0
+
+
 def same_cell(timing: dict[str, object], step: dict[str, object]) -> bool:
     return all(timing[name] == step[name] for name in ("model", "batch", "side"))
 
