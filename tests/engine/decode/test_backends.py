@@ -17,6 +17,7 @@ from transformers import GenerationConfig
 
 from engine.decode import fast, loop
 from engine.decode.diagnosis import diagnose
+from engine.decode.fast import FastBackend
 from engine.decode.hf import AHEAD, HfBackend
 from engine.decode.plan import DecodeOptions, Sampling, preset
 from engine.decode.sampling import sample
