@@ -40,16 +40,20 @@ REFUSALS = (AssertionError, OSError, RuntimeError, SubprocessError, TritonError,
 def driftscope_product(
     source, norm, weight, bias, added, target, rows, width, outputs, eps,
     ROWS: tl.constexpr, OUTPUTS: tl.constexpr, DEEP: tl.constexpr,
-    HAS_NORM: tl.constexpr, HAS_BIAS: tl.constexpr, IS_ADDED: tl.constexpr, IS_GATED: tl.constexpr,
+    HAS_NORM: tl.constexpr, IS_LATE: tl.constexpr, HAS_BIAS: tl.constexpr, IS_ADDED: tl.constexpr,
+    IS_GATED: tl.constexpr,
 ):  # fmt: skip
-    """A tile of ``added + norm(source) weight^T + bias``; gated, SiLU of the first half of that times the second."""
+    """A tile of ``added + norm(source) weight^T + bias``; gated, SiLU of the first half of that times the second.
+
+    Late, rows are divided by their norm behind the product: nothing is read twice, where a type has room for rows that
+    are not divided yet."""
     output = tl.program_id(0) * OUTPUTS + tl.arange(0, OUTPUTS)
     row = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
     deep = tl.arange(0, DEEP)
     is_row, is_output = row < rows, output < outputs
     scale = tl.full((ROWS,), 1.0, tl.float32)
-    if HAS_NORM:
-        squares = tl.zeros((ROWS, DEEP), tl.float32)
+    squares = tl.zeros((ROWS, DEEP), tl.float32)
+    if HAS_NORM and not IS_LATE:
         for first in range(0, width, DEEP):
             is_inside = is_row[:, None] & (first + deep < width)[None, :]
             part = tl.load(source + row[:, None] * width + (first + deep)[None, :], is_inside, 0.0).to(tl.float32)
@@ -62,13 +66,20 @@ def driftscope_product(
         part = tl.load(source + row[:, None] * width + (first + deep)[None, :], is_row[:, None] & is_deep[None, :], 0.0)
         if HAS_NORM:
             gain = tl.load(norm + first + deep, is_deep, 0.0).to(tl.float32)
-            part = (part.to(tl.float32) * scale[:, None] * gain[None, :]).to(part.dtype)
+            value = part.to(tl.float32)
+            if IS_LATE:
+                squares += value * value
+            part = (value * scale[:, None] * gain[None, :]).to(part.dtype)
         place = weight + output[:, None] * width + (first + deep)[None, :]
         is_weight = is_output[:, None] & is_deep[None, :]
         total = tl.dot(part, tl.trans(tl.load(place, is_weight, 0.0)), total, input_precision="ieee")
         if IS_GATED:
             other = tl.load(place + outputs * width, is_weight, 0.0)
             upper = tl.dot(part, tl.trans(other), upper, input_precision="ieee")
+    if IS_LATE:
+        scale = tl.rsqrt(tl.sum(squares, 1) / width + eps)
+        total *= scale[:, None]
+        upper *= scale[:, None]
     if HAS_BIAS:
         total += tl.load(bias + output, is_output, 0.0).to(tl.float32)[None, :]
         if IS_GATED:
@@ -181,12 +192,14 @@ def product(
     outputs = len(of.weight) // 2 if is_gated else len(of.weight)
     target = source.new_empty((rows, outputs))
     tile = min(MOST_ROWS, max(LEAST_ROWS, triton.next_power_of_2(rows)))
-    # Of few rows more programs than multiprocessors, each of few outputs; and no more than 100 KB of shared memory.
-    each, deep = (32, 128) if tile < MOST_ROWS else (64, 64)
+    # Of few rows many programs, each of few outputs and with much on its way; and no more than 99 KB of shared memory.
+    each, deep = (16, 128) if tile < MOST_ROWS else (64, 64)
+    stages = 5 if tile < MOST_ROWS and source.element_size() == 2 else 3
     driftscope_product[(triton.cdiv(outputs, each), triton.cdiv(rows, tile))](
         source, norm, of.weight, of.bias, added, target, rows, width, outputs, eps,
         ROWS=tile, OUTPUTS=each, DEEP=min(deep, max(16, triton.next_power_of_2(width))),
-        HAS_NORM=norm is not None, HAS_BIAS=of.bias is not None, IS_ADDED=added is not None, IS_GATED=is_gated,
+        HAS_NORM=norm is not None, IS_LATE=norm is not None and source.dtype != torch.float16,
+        HAS_BIAS=of.bias is not None, IS_ADDED=added is not None, IS_GATED=is_gated, num_stages=stages,
     )  # fmt: skip
     return target
 

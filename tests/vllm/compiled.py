@@ -19,15 +19,15 @@ POINTER = "*bf16"
 SHAPE = {"rows": "i32", "width": "i32", "outputs": "i32", "eps": "fp32"}
 CACHE = {"positions": "*i64", "cache_rows": "*i64", "keys": POINTER, "values": POINTER, "row_stride": "i32"}
 PRODUCT = {"source": POINTER, "weight": POINTER, "target": POINTER, **SHAPE}
-FLAGS = {"HAS_NORM": False, "HAS_BIAS": False, "IS_ADDED": False, "IS_GATED": False}
-FEW, MANY = {"ROWS": 16, "OUTPUTS": 32, "DEEP": 128}, {"ROWS": 64, "OUTPUTS": 64, "DEEP": 64}
+FLAGS = {"HAS_NORM": False, "IS_LATE": False, "HAS_BIAS": False, "IS_ADDED": False, "IS_GATED": False}
+FEW, MANY = {"ROWS": 32, "OUTPUTS": 16, "DEEP": 128}, {"ROWS": 64, "OUTPUTS": 64, "DEEP": 64}
 HEADS = {"KV_HEADS": 8, "WIDTH": 128, "SPLITS": 4}
 KERNELS: dict[str, tuple[Any, dict[str, str], dict[str, Any]]] = {
     **{
         f"gate and up, {name}": (
             kernels.driftscope_product,
             {**PRODUCT, "norm": POINTER},
-            {**FLAGS, **tile, "HAS_NORM": True, "IS_GATED": True, "bias": None, "added": None},
+            {**FLAGS, **tile, "HAS_NORM": True, "IS_LATE": True, "IS_GATED": True, "bias": None, "added": None},
         )
         for name, tile in (("few rows", FEW), ("many", MANY))
     },
@@ -66,7 +66,8 @@ def shared_bytes(kernel: Any, types: dict[str, str], constants: dict[str, Any], 
         constexprs={(names.index(name),): value for name, value in constants.items()},
         attrs={(names.index(name),): [["tt.divisibility", 16]] for name in even},
     )
-    return int(triton.compile(source, target=GPUTarget("cuda", card, 32)).metadata.shared)
+    options = {"num_stages": 5} if constants.get("OUTPUTS") == FEW["OUTPUTS"] else {}
+    return int(triton.compile(source, target=GPUTarget("cuda", card, 32), options=options).metadata.shared)
 
 
 if __name__ == "__main__":
