@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from engine.chem.codes import codes_from
+from engine.chem.codes import DEMO, codes_from
 from engine.errors import FileError, shown
 from engine.paths import user_path
-from engine.records import BIN_MODES, MOST_BINS, Alphabet, BinFormat, BinMode
+from engine.records import BIN_MODES, MOST_BINS, Alphabet, BinFormat, BinMode, CodeFormat
 from engine.user_files import parsed_json, read_text
 
 OFF_ANG = 1e-3
@@ -102,3 +102,7 @@ BARE_BINS = {
 }
 """Those of the group."""
 OLDER_BINS = {"Bins of 0.042 Å": BinFormat.in_brackets(0.042, 21.0), "Bins of 0.05 Å": BinFormat.in_brackets(0.05, 9.0)}
+CODES = {
+    "256 codes of demo-codes": CodeFormat(levels=(2,) * 8, decoder=DEMO),
+    "4,096 codes of the group": CodeFormat(levels=(2,) * 12),
+}

@@ -29,6 +29,7 @@ from engine.paths import DATA
 from engine.records import CodeFormat, Kind
 
 WITHOUT_DECODER = "codes without a decoder"
+DAMAGED = "a code is missing or damaged"
 NO_PLACES = f"the text is of {WITHOUT_DECODER}: only a decoder knows where its atoms are"
 GROUP = "driftscope.decoders"
 DEMO = "demo-codes"
@@ -37,7 +38,8 @@ _OWN_WEIGHTS = {DEMO: DATA / "models" / "demo-codes-decoder.safetensors"}
 _LINK = r"->|<-(?=[<\[])|%\(\d+\)|%\d\d|[0-9]|[-=#$:~/\\.()]"
 _CODE = rf"(?!{SPECIAL}|<-[<\[])<(?:[^<>\[\]]*>|[^<>\[\]()=#$:~/\\.%-]*)"  # or what is begun of one
 _UNIT = re.compile(
-    rf"(?P<none>{NO_ATOM}|{SPECIAL})|(?P<token>\[[^\[\]<>]+\]|{_LINK})(?P<codes>(?:{_CODE})*)|(?P<stray>(?:{_CODE})+)",
+    rf"(?P<none>{NO_ATOM}|{SPECIAL})|(?P<token>\[[^\[\]<>]+\]|{_LINK})(?P<codes>(?:{_CODE})*)"
+    rf"|(?:\[[^\[\]<>]*)?(?P<stray>(?:{_CODE})+)",
     re.DOTALL | re.ASCII,
 )
 _CONVERTER = (
@@ -107,7 +109,8 @@ def read_code(content: str, form: CodeFormat, *, closed: bool, is_last: bool, is
     if is_misplaced:
         kinds.add("misplaced_code")
     is_whole = form.index_of(first) is not None and (closed or bool(more))
-    junk = (len(first), len(content)) if is_whole else (0, len(content))
+    behind = len(f"{first}><") if more else len(first)  # the joint of two codes is no junk
+    junk = (behind if is_whole else 0, len(content))
     numbers = (first,) if is_whole and not is_misplaced else ()
     return ReadCode(kinds or {"exact"}, not kinds, *junk, numbers)
 
@@ -129,8 +132,8 @@ def _kinds_of_content(codes: Sequence[str], *, closed: bool, form: CodeFormat) -
 
 def places_text(text: str, form: CodeFormat, *, keep: bool = False) -> str:
     """The text with the places of its atoms in decimals, as every reader takes them. An error where a code is damaged,
-    or there is no decoder. With ``keep`` blocks are empty where they are damaged, and `WITHOUT_DECODER` is the text
-    where there is none, which every reader refuses by that name."""
+    or there is no decoder. With ``keep`` `DAMAGED` and its block are in place of the codes, and `WITHOUT_DECODER` is
+    the text where there is none, which every reader refuses by that name."""
     decoder = None if not form.decoder else decoder_of(form.decoder, form.weights)
     if decoder is None:
         if keep:
@@ -142,13 +145,13 @@ def places_text(text: str, form: CodeFormat, *, keep: bool = False) -> str:
         codes = found[span]
         made += text[behind : codes[0].start - len(codes[0].descriptor)]
         numbers = [code.content for code in codes]
-        damaged = next((index for index, code in enumerate(codes) if not _is_sound(code, form)), None)
+        damaged = next((code for code in codes if not _is_sound(code, form)), None)
         if damaged is None:
             made += _with_places(decoder, tuple(code.descriptor for code in codes), tuple(map(int, numbers)))
         elif keep:
-            made += "".join(f"{code.descriptor}<>" for code in codes)
+            made += f"{DAMAGED}, block {found.index(damaged)}"
         else:
-            raise EnrichedError("a code is missing or damaged", block=damaged, text=f"<{numbers[damaged]}>")
+            raise EnrichedError(DAMAGED, block=found.index(damaged), text=f"<{damaged.content}>")
         behind = codes[-1].end
     return made + text[behind:]
 

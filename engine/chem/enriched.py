@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from rdkit import Chem
 
-from engine.chem.codes import NO_PLACES, WITHOUT_DECODER, places_text
+from engine.chem.codes import DAMAGED, NO_PLACES, WITHOUT_DECODER, places_text
 from engine.chem.frame import AS_WRITTEN, add_conformer
 from engine.chem.other_forms import BARE_ATOM, NO_ATOM, OTHER_WORDS, bin_digits, other_form
 from engine.chem.rdkit_log import captured_log
@@ -245,6 +245,8 @@ def _damage(text: str, position: int, block: int) -> EnrichedError:
     """What is at a place where neither an atom with its block nor a link does; the text's form where it is another."""
     if (form := other_form(text)) is not None:
         return EnrichedError(OTHER_WORDS[form])
+    if text.startswith(DAMAGED, position):
+        return EnrichedError(text[position:].partition("[")[0])
     match = _DESCRIPTOR.match(text, position)
     if match is None:
         reason = f"{shown(text[position])} begins no atom in brackets, bond, branch or ring digit"
@@ -252,8 +254,6 @@ def _damage(text: str, position: int, block: int) -> EnrichedError:
     opening = match.end()
     content, closed, _ = text[opening + 1 :].partition(">")
     reason, excerpt = why_not_a_triple(content) or "", f"<{content}>"
-    if closed and not content:
-        reason = "the block is empty, as where a code is missing or damaged"
     if not text.startswith("<", opening):
         reason, excerpt = f"atom {shown(match.group())} has no block", text[position:]
     elif not closed or "[" in content.rpartition("<")[0]:  # a "<" that no atom precedes is in the block

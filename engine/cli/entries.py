@@ -24,8 +24,8 @@ from engine.file_forms import Becomes, file_form, saying_what_is_taken, words_of
 from engine.records import Alphabet, Molecule, ReaderName
 from engine.sandbox import read_aside
 from engine.store.columns import Kind, rows_of
-from engine.store.entries import Entry, rmsd_references, without_samples
-from engine.store.schema import CONFORMERS, KINDS, LOGIT_LOG, REFERENCES, RUN, TRACE
+from engine.store.entries import Entry, is_pool, rmsd_references, without_samples
+from engine.store.schema import KINDS, LOGIT_LOG, REFERENCES, RUN, TRACE
 from engine.user_files import expand, read_text
 
 if TYPE_CHECKING:
@@ -401,7 +401,7 @@ def export(
         raise DriftscopeError(f"{path} already exists", "Give another name, or --force where it is a file")
     counts: dict[str, Any] = {}
     if chosen == "report":
-        if CONFORMERS.name in entry.parts:
+        if is_pool(entry):
             raise DriftscopeError(f"{entry.id} has conformers and no texts", "Give --as generations.pickle or sdf")
         export_report(entry, path)
     elif chosen == "pairs":

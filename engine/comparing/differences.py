@@ -151,7 +151,7 @@ def ratio_words(row: Mapping[str, Any], measure: Measure) -> str:
 
 def size_notes(entries: Sequence[Entry]) -> list[str]:
     """A ratio of speed is never stated without the size of the model."""
-    models = sorted({model_words(entry) for entry in entries} - {""})
+    models = sorted({model_words(entry) for entry in entries if entry.row.get("wall_s") is not None} - {""})
     sizes = listed([sized(model) for model in models])
     return [f"Times are of {sizes}: the gain shrinks with model size."] if models else []
 

@@ -22,12 +22,13 @@ from engine.store.entries import (
     constrained_words,
     has_former_counts,
     is_branch,
+    is_pool,
     is_profiled,
     label_words,
     model_name,
     run_value,
 )
-from engine.store.schema import CONFORMERS, SAMPLES
+from engine.store.schema import SAMPLES
 from engine.user_files import parsed_json
 
 TIME_CAUTION = (
@@ -275,11 +276,6 @@ def run_names(entries: Sequence[Entry]) -> dict[str, str]:
 def has_samples(entry: Entry) -> bool:
     """Whether it can be looked into, paired and drawn from; a reported run cannot."""
     return SAMPLES.name in entry.parts and entry.parts[SAMPLES.name].rows > 0
-
-
-def is_pool(entry: Entry) -> bool:
-    """Whether it has conformers and no texts."""
-    return CONFORMERS.name in entry.parts
 
 
 def conformers_per_answer(entry: Entry) -> int | None:

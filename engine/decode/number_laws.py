@@ -24,16 +24,15 @@ from torch.nn import functional
 from engine.decode.body import Body, TokenLayout
 from engine.decode.scoring import PlainReader, Stored, check_stored, read_hidden
 from engine.decode.steps import Counters
-from engine.errors import ConstraintError
 from engine.figures.laws import Array, NumberLaw
 from engine.lp.constraint import Constraint
 from engine.lp.exact import ExactConstraint
 from engine.lp.follower import AutomatonRows, Follower
-from engine.lp.numbers import AXES, Numbers
+from engine.lp.numbers import AXES, Numbers, check_has_laws
 from engine.lp.prefixes import SAME_AXIS, Columns, first_prefix
 from engine.lp.shaped import leaves_of
 from engine.lp.table import ILLEGAL, NEXT, NO_ID, SYMBOLS, Automaton, live_columns
-from engine.records import BinFormat, CodeFormat
+from engine.records import BinFormat
 
 SHARE = 0.99
 """Of the mass, that is in narrow cells at least."""
@@ -96,8 +95,7 @@ def number_laws(
     """Of each sample, whose program is that of an exact constraint, its whole blocks before the first token that
     ``exact`` does not allow. Cells of decimals are ``10 ** -decimals`` wide, of bins a bin."""
     assert isinstance(constraint, ExactConstraint)
-    if isinstance(constraint.form, CodeFormat):
-        raise ConstraintError("codes are no numbers, and have no laws of x, y and z", "Ask of decimals or bins")
+    check_has_laws(constraint.form)
     check_stored(reader, constraint, stored, constraint.tokenizer.vocab_size)
     rows, starts = AutomatonRows(constraint.automaton), list[_Start]()
     blocks = [list(_blocks(constraint, rows, index, sample, reader.positions)) for index, sample in enumerate(stored)]

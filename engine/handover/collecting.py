@@ -139,7 +139,7 @@ def answer_section(store: Store, key: str, ids: Sequence[str], options: Mapping[
     parts: list[Block] = [("text", answered.answer)]
     for chart in question.CHARTS:
         table = answered.tables.get(chart.table)
-        if table is None or not table.num_rows or chart.kind == "matrix":
+        if table is None or chart.is_empty(table) or chart.kind == "matrix":
             continue
         view = chart_view(chart, answered.tables, question.COLUMNS, names)
         words = f"{chart.kind}, {chart.y} by {chart.x}, of {counted(table.num_rows, 'row')}"

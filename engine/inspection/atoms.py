@@ -54,6 +54,8 @@ OF_CODES: Mapping[str, str] = {
     "doubled_code": "it has more than one code",
     "outside_codes": "its code is none of the codebook",
     "misplaced_code": "a code stands behind the wrong token, or behind none",
+    **dict.fromkeys(("letters", "punctuation"), "it is no code"),
+    "cut": "the text ends in it",
 }
 LINK = "bond, branch or ring digit"
 TAKEN_BY_GROUP = frozenset({"tail_bin", "missing_semicolon"})
@@ -225,7 +227,7 @@ def atom_rows(
     for key, columns in _runs(alignment, 0 if is_codes else len(elements), only):
         tokens = [alignment.rows[column] for column in columns]
         if key is None or (is_codes and key not in of_key):
-            rows += _between(columns, tokens, steps)
+            rows += _between(columns, tokens, steps, is_behind_gap=_lacks_code(rows[-1:]))
         elif key in indexes:  # an atom's block is interrupted: one row all the same
             earlier = rows[indexes[key]]
             rows[indexes[key]] = replace(earlier, columns=earlier.columns + columns)
@@ -324,7 +326,9 @@ def _row(
     junk = _junk_words(name, block, tokens, steps) if damage == "junk" else ""
     given = block["template_free"] if is_position else None
     words = list(filter(None, [_damage_words(name, block, damage, junk, given, estimate)]))
-    if of_bins := _words_of_bins(name, block, damage):
+    if isinstance(form, CodeFormat):
+        words = _words_of_codes(name, block)
+    elif of_bins := _words_of_bins(name, block, damage):
         words.append(of_bins)
     elif words:
         words[-1] += _off_words(block, damage, off, form, is_estimate=is_estimate)
@@ -357,15 +361,19 @@ def _damage_words(
 
 
 def _words_of_bins(name: str, block: Row, damage: Damage) -> str:
-    """A sentence about what only bins or codes have, and whether the group's reader takes it; else empty."""
+    """A sentence about what only bins have, and whether the group's reader takes it; else empty."""
     kinds = [kind for kind in block["kinds"] or () if kind in OF_BINS]
-    if of_codes := [OF_CODES[kind] for kind in block["kinds"] or () if kind in OF_CODES]:
-        return f"{name}: {listed(of_codes)}; no decoder takes the text."
     if not kinds:
         return ""
     is_taken = damage == "missing" and TAKEN_BY_GROUP.issuperset(block["kinds"])
     reader = ", but the group's reader takes it" if is_taken else "; no reader takes it"
     return f"{name}: {listed([OF_BINS[kind] for kind in kinds])}{reader}."
+
+
+def _words_of_codes(name: str, block: Row) -> list[str]:
+    kinds = [OF_CODES[kind] for kind in block["kinds"] or () if kind in OF_CODES]
+    what = f"{name}, {quoted(block['text'])}" if block["text"] else name
+    return [f"{what}: {listed(kinds)}; no decoder takes the text."] if kinds else []
 
 
 def _off_ang(
@@ -455,11 +463,18 @@ def _forbidden(tokens: Sequence[AlignedToken], steps: Mapping[int, Row]) -> str:
     return ""
 
 
-def _between(columns: tuple[int, ...], tokens: Sequence[AlignedToken], steps: Mapping[int, Row]) -> list[AtomRow]:
-    """Text that no atom has, and forced descriptors that the model gave next to nothing."""
+def _lacks_code(rows: Sequence[AtomRow]) -> bool:
+    return any(OF_CODES["missing_code"] in row.words for row in rows)
+
+
+def _between(
+    columns: tuple[int, ...], tokens: Sequence[AlignedToken], steps: Mapping[int, Row], *, is_behind_gap: bool
+) -> list[AtomRow]:
+    """Text that no atom has, and forced descriptors that the model gave next to nothing. What follows a token without
+    its code is only cut otherwise: `][` and `n`, where the template has `]`, its code and `[n`."""
     rows = []
     strange = [n for n, token in enumerate(tokens) if token.template_pos is None and token.piece.strip()]
-    if strange:
+    if strange and not is_behind_gap:
         text = "".join(tokens[n].piece for n in strange)
         words = f"{quoted(text)} is no part of this molecule's text."
         rows.append(AtomRow(None, text, "outside", tuple(columns[n] for n in strange), words=words))

@@ -63,7 +63,7 @@ def conformer_of(sample: Row, blocks: Sequence[Row], molecule: Molecule) -> Shap
     try:
         mol = decode(answer_of(sample["text"])).mol  # as it was judged: positions count from there
     except DriftscopeError as error:
-        return _partial(error.what, blocks, molecule)
+        return _partial(error.what.removeprefix("enriched text: "), blocks, molecule)
     atoms = [row["atom"] if row["atom"] is not None else -1 for row in blocks]
     if len(atoms) != mol.GetNumAtoms():  # a cleanup removed blocks, or their rows are missing
         atoms = list(range(mol.GetNumAtoms())) if mol.GetNumAtoms() == molecule.atoms else [-1] * mol.GetNumAtoms()

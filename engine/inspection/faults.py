@@ -79,7 +79,8 @@ def failed_words(failed: Row) -> str:
     atoms = [str(atom) for atom in failed["atoms"]]
     where = f" ({agreeing(len(atoms), 'atom', 'atoms')} {listed(atoms)})" if atoms else ""
     detail = _ALIKE.sub(lambda match: f"{match[1]}, {_JUST[match[4]]}", failed["detail"] or "")
-    return f"{check_words(failed['check'])}: {detail}{where}"
+    words = check_words(failed["check"])
+    return words if detail == words else f"{words}: {detail}{where}"
 
 
 def molecule_words(sample: Row) -> str:
@@ -180,9 +181,12 @@ def check_line(failed: Row) -> str:
     """A failed check; where there is no whole conformer, whose reader stops at the place that is named."""
     if failed["check"] != LOADED:
         return failed_words(failed)
-    location = location_of(failed["detail"]).partition(" in '<")[0]  # the block's text is in the strip
-    return failed_words({**failed, "check": "not judged in 3D", "detail": f"the strict reader stops at {location}"})
+    stop = stop_words(failed["detail"]).partition(" in '<")[0]  # the block's text is in the strip
+    return failed_words({**failed, "check": "not judged in 3D", "detail": f"the strict reader {stop}"})
 
 
-def location_of(error: str) -> str:
-    return error.replace("enriched text, ", "", 1)  # before it there may be the conformer
+def stop_words(error: str) -> str:
+    """``stops at block 3: ...``, or ``refuses the text: ...`` where the error names no place."""
+    if "enriched text: " in error:
+        return f"refuses the text: {error.replace('enriched text: ', '', 1)}"  # before it there may be the conformer
+    return f"stops at {error.replace('enriched text, ', '', 1)}"

@@ -23,7 +23,7 @@ from engine.inspection.realign import aligned_as_stored
 from engine.inspection.runs import RunFacts, number_format, run_facts, run_tokenizer
 from engine.inspection.tries import ThrownText, blocks_thrown
 from engine.lp_records import UNKNOWN_LP
-from engine.records import SPELLED, Descriptors, Molecule, NumberFormat
+from engine.records import SPELLED, CodeFormat, Descriptors, Molecule, NumberFormat
 from engine.store.columns import Kind
 from engine.store.entries import Entry
 from engine.store.generations import conformer_texts
@@ -107,6 +107,11 @@ class Inspected:
     def why_no_conformer(self) -> str:
         """Or why some of its atoms are not there."""
         return self.shapes[self.number - 1].why_not
+
+    @property
+    def is_of_codes(self) -> bool:
+        """Then its blocks are no numbers: they neither drift nor have laws."""
+        return isinstance(number_format(self.run), CodeFormat)
 
     @property
     def by_group(self) -> GroupShape | None:
@@ -193,7 +198,8 @@ def _shapes_of(
         shape = conformer_of({**sample, "text": text}, of_it, molecule)
         shapes.append(shape)
         as_written = {**sample, "text": written[number - 1] if number <= len(written) else ""}
-        group_shapes.append(group_conformer_of(as_written, of_it, form) if shape.why_not else None)
+        is_read = shape.why_not and not isinstance(form, CodeFormat)  # codes have a decoder, and no second reader
+        group_shapes.append(group_conformer_of(as_written, of_it, form) if is_read else None)
     return tuple(shapes), tuple(group_shapes)
 
 

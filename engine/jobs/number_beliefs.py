@@ -22,10 +22,11 @@ from engine.errors import ModelError, RunError
 from engine.figures.laws import Array
 from engine.inspection.kept_tables import KeptTable, weights_of
 from engine.inspection.number_beliefs import belief_cells
+from engine.inspection.runs import number_format
 from engine.inspection.sample import Inspected
 from engine.jobs.scoring import Question, generation_of, models_for, question_of
 from engine.jobs.service import Job
-from engine.lp.numbers import AXES
+from engine.lp.numbers import AXES, check_has_laws
 from engine.models.registry import ModelEntry
 from engine.records import BinFormat, Molecule, NumberFormat
 from engine.text.check import find_answer
@@ -70,6 +71,7 @@ def request_of(inspection: Inspected, model: str = "", decimals: int = DECIMALS)
     """``model``: its name; the run's own without one."""
     if not inspection.can_score:
         raise RunError("its token ids or its LP are not known, so no model can be asked", "Choose another sample")
+    check_has_laws(number_format(inspection.run))
     models = [entry for entry in models_for(inspection.run) if model in ("", entry.name)]
     if not models:
         raise ModelError(f"no registered model has the tokenizer {inspection.run.tokenizer}", "Add one: `models add`")

@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.errors import ConstraintError
 from engine.lp.table import DEAD, ILLEGAL, NEXT, STAY, Automaton
-from engine.records import NumberFormat
+from engine.records import CodeFormat, NumberFormat
 from engine.text.tokenizers import NumberIds
 
 CLOSE, SIGN = "close", "sign"
@@ -23,6 +24,11 @@ CLOSE, SIGN = "close", "sign"
 POINT, COMMA, COMMA_MINUS = "point", "comma", "comma_minus"
 AXES = "xyz"
 BRANCH = "branch"
+
+
+def check_has_laws(form: NumberFormat) -> None:
+    if isinstance(form, CodeFormat):
+        raise ConstraintError("codes are no numbers, and have no laws of x, y and z", "Ask of decimals or bins")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,13 @@ from dataclasses import MISSING, fields, replace
 from importlib import import_module
 from typing import Any
 
-from engine.comparing.measures import has_samples, is_pool, run_names
+from engine.comparing.measures import has_samples, run_names
 from engine.errors import DriftscopeError, nearest, one_line, shown
 from engine.figures.words import agreeing, counted, listed
 from engine.installed import modules_of
 from engine.models.registry import load_registry
 from engine.questions.question import Answered, Kind, NeedsTexts, Option, Question, SampleOf, with_note
-from engine.store.entries import Entry, entry_names, is_profiled, model_name
+from engine.store.entries import Entry, entry_names, is_pool, is_profiled, model_name
 from engine.store.memo import Memo
 from engine.store.schema import LOGIT_LOG, RUN, TRACE
 from engine.store.store import Store

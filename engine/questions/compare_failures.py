@@ -3,7 +3,8 @@
 A sample fails here by the reports' rule for its text, or, where molecules were judged, by any check of its molecule;
 conformers without texts fail by checks alone, an answer of several conformers if any of them does. A sample with two
 reasons counts in both, so the reasons may add up to more than the failed samples. Junk that passes the rule is no
-failure by itself; judged, it leaves no conformer. It cannot say why a model went wrong, only what was found.
+failure by itself; judged, it leaves no conformer. Codes without a decoder are not judged, which is no failure. It
+cannot say why a model went wrong, only what was found.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from engine.chem.verdict import check_words
+from engine.chem.verdict import CODES, check_words
 from engine.comparing.measures import has_samples, run_names
 from engine.figures.statistics import wilson
 from engine.figures.words import listed, percent, span
@@ -36,7 +37,8 @@ TABLES = ()
 # A set of names, so that a sample counts once in a reason that is named twice.
 SQL = f"""
 WITH named AS (
-    SELECT run_id, list_distinct(list_concat(coalesce(issues, []), list_transform(coalesce(failed, []),
+    SELECT run_id, list_distinct(list_concat(coalesce(issues, []), list_transform(
+               list_filter(coalesce(failed, []), lambda found: found['check'] <> '{CODES}'),
                lambda found: '{MOLECULE}' || found['check']))) AS reasons,
            coalesce(NOT passed, false) OR len(reasons) > 0 AS has_failed
     FROM samples WHERE list_contains($runs, run_id)

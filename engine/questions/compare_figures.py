@@ -34,7 +34,6 @@ from engine.comparing.measures import (
     constrained_notes,
     figure,
     has_samples,
-    is_pool,
     model_words,
     pool_notes,
     run_names,
@@ -45,7 +44,7 @@ from engine.figures.words import counted, listed, percent
 from engine.inspection.lp_cost import known_cost
 from engine.lp_records import guard_words, stored_lp
 from engine.questions.question import SPEED_COLUMNS, Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
-from engine.store.entries import Entry, constrained_words, has_former_counts, rmsd_references
+from engine.store.entries import Entry, constrained_words, has_former_counts, is_pool, rmsd_references
 from engine.store.store import Store
 
 TITLE = "Side by side"

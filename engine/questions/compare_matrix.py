@@ -25,7 +25,6 @@ from engine.comparing.measures import (
     engine_words,
     figure,
     has_samples,
-    is_pool,
     lp_words,
     model_words,
     rate,
@@ -37,7 +36,7 @@ from engine.figures.statistics import Interval, quotient, wilson
 from engine.figures.words import counted, listed, percent, seconds, span, speed
 from engine.lp_records import NO_LP
 from engine.questions.question import Chart, Column, Of, Options, Tables, answer_text, rows_table
-from engine.store.entries import Entry, run_value
+from engine.store.entries import Entry, is_pool, run_value
 from engine.store.schema import TRACE
 from engine.store.store import Store
 

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from engine.comparing.differences import size_notes
-from engine.comparing.measures import answer_notes, is_pool, pool_notes, run_names
+from engine.comparing.measures import answer_notes, pool_notes, run_names
 from engine.figures.words import listed, percent, speed, times
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
-from engine.store.entries import Entry, is_profiled
+from engine.store.entries import Entry, is_pool, is_profiled
 from engine.store.store import Store
 
 Factor = tuple[str, str, str]

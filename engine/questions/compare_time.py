@@ -76,7 +76,7 @@ def answer(tables: Tables, options: Options) -> str:
             by_run.setdefault(row["name"], []).append(row)
     parts = []
     for name, rows in by_run.items():
-        most = max(rows, key=lambda row: row["share"])
+        most = max((row for row in rows if row["part"] != UNEXPLAINED), key=lambda row: row["share"])
         rest = next((row["share"] for row in rows if row["part"] == UNEXPLAINED), None)
         parts.append(f"{name}: {most['part']} takes {percent(most['share'])}, unexplained {percent(rest)}.")
     notes: dict[str, list[str]] = {}

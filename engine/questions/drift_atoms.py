@@ -86,7 +86,7 @@ def caption(seen: Inspected, steps_by: str, estimates_by: str) -> Iterator[str]:
     yield f"probabilities by {steps_by}" if steps_by else "no probabilities stored"
     if estimates_by:
         yield f"≈ by the greedy continuation of {estimates_by}"
-    if seen.run.is_hypothetical:
+    if seen.run.is_hypothetical and not seen.is_of_codes:
         yield "no template wrote this text, so its drift is hypothetical"
 
 

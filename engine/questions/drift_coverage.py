@@ -20,7 +20,7 @@ from engine.errors import ModelError
 from engine.figures.statistics import Bootstrap, Interval
 from engine.figures.words import counted, fixed, percent, span
 from engine.jobs.number_beliefs import coverage_of
-from engine.lp.numbers import AXES
+from engine.lp.numbers import AXES, check_has_laws
 from engine.models.registry import ModelEntry, load_registry
 from engine.questions.question import Chart, Column, NeedsWork, Of, Options, Tables, answer_text, rows_table
 from engine.store.entries import model_name
@@ -60,6 +60,7 @@ def depends(store: Store, names: Sequence[str], options: Options) -> str:
 
 def tables(store: Store, names: Sequence[str], options: Options) -> Tables:
     entry = _asked(store, names[0])
+    check_has_laws(entry.numbers)
     levels = coverage_of(entry).read()
     if levels is None:
         raise NeedsWork(f"{entry.name} was not asked about held-out texts", ["belief", entry.name])

@@ -72,8 +72,8 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     bars = [
         {"place": row["place"], "tokens": row["tokens"], "part": words, "nat": row[part]}
         for part, words in PARTS.items()
+        if any(abs(row[part]) >= 0.001 for row in rows)
         for row in rows
-        if abs(row[part]) >= 0.001
     ]
     lp = entries[0].row.get("lp") or "The LP"
     notes = [{"note": line} for line in sentences(cost, str(lp))]

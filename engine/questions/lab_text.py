@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from engine.chem.bin_files import BARE_BINS, OLDER_BINS
+from engine.chem.bin_files import BARE_BINS, CODES, OLDER_BINS
 from engine.chem.enriched import skeleton_of
 from engine.chem.other_forms import OTHER_WORDS, OtherForm, other_form
 from engine.chem.smiles import parse_smiles
@@ -23,7 +23,7 @@ from engine.errors import DriftscopeError
 from engine.figures.words import capitalised, counted, signed
 from engine.lp_records import DEFAULT_PLACEHOLDER, usual_placeholder
 from engine.questions.question import Column, Of, Option, Options, Tables, answer_text, rows_table
-from engine.records import FIXED4, Alphabet, Block, Molecule
+from engine.records import FIXED4, Alphabet, Block, CodeFormat, Molecule
 from engine.store.store import Store
 from engine.text.blocks import READ_FORMAT, count_junk, find_blocks
 from engine.text.generated import ReadText, ReadToken, block_needs, read_text, read_tokens
@@ -33,6 +33,7 @@ from engine.text.tokenizers import TextTokenizer, tokenizers_with
 
 TITLE = "How do tokenizers split this text?"
 OF = Of("text")
+ALPHABETS: Mapping[str, Alphabet] = {**BARE_BINS, **OLDER_BINS, **CODES}
 OPTIONS = (
     Option(
         "placeholder",
@@ -40,7 +41,7 @@ OPTIONS = (
         "Placeholder",
         help="What a position LP puts into every block of its template",
     ),
-    Option("bins", "", "Bins", ("", *BARE_BINS, *OLDER_BINS), help="Where the bins of a text begin and end"),
+    Option("bins", "", "Bins", ("", *ALPHABETS), help="Where the bins of a text begin and end, or which codes it has"),
     Option("tokenizer_folder", "", "Another tokenizer", help="Path of a Hugging Face tokenizer folder on this machine"),
 )
 TEMPLATE = {
@@ -75,12 +76,12 @@ class Split:
 
     by: TextTokenizer
     read: ReadText
-    needs: Sequence[Block]
+    needs: Sequence[Block]  # none of codes, of which no template counts positions
     template: Template | None
 
     def tokens(self) -> list[dict[str, Any]]:
         tokens = read_tokens(self.template or self.read, self.by)
-        beyond = set() if self.template else beyond_template(tokens, self.needs)
+        beyond = set() if self.template or not self.needs else beyond_template(tokens, self.needs)
         return [
             {"tokenizer": self.by.name, "column": column, **asdict(token), "is_beyond": column in beyond}
             for column, token in enumerate(tokens)
@@ -93,7 +94,7 @@ class Split:
         made = self.template
         return {
             "name": self.by.title,
-            "blocks": len(drifts),
+            "blocks": len(self.read.blocks),
             "cut": sum(drift < 0 for drift in known),
             "junk_prone": sum(drift > 0 for drift in known),
             "drifts": ", ".join(map(drift_words, drifts[:6])) + more,
@@ -106,7 +107,7 @@ class Split:
 
 def tables(store: Store, texts: Sequence[str], options: Options) -> Tables:
     (text,) = texts
-    bins = (BARE_BINS | OLDER_BINS).get(options["bins"])
+    bins = ALPHABETS.get(options["bins"])
     return text_tables(text, tokenizers_with(options["tokenizer_folder"]), options["placeholder"], bins)
 
 
@@ -121,7 +122,8 @@ def text_tables(
     for by in tokenizers:
         template = None if molecule is None else build_template(skeleton_of(molecule), by, placeholder)
         read = read_text(written, by, form)
-        splits.append(Split(by, read, block_needs(read, by, used, form), template))
+        needs = [] if isinstance(form, CodeFormat) else block_needs(read, by, used, form)
+        splits.append(Split(by, read, needs, template))
     count = count_junk(splits[0].read.readings)
     is_other = bins is None and kind in OTHER_WORDS
     facts: dict[str, Any] = {
@@ -194,7 +196,7 @@ def _blocks(splits: Sequence[Split]) -> list[dict[str, object]]:
                 "text": block.content,
                 "kinds": ", ".join(kind.replace("_", " ") for kind in reading.kinds),
                 "junk": reading.junk_text or "",
-                **{f"{split.by.title}: drift": need_words(split.needs[index]) for split in splits},
+                **{f"{split.by.title}: drift": need_words(split.needs[index]) for split in splits if split.needs},
             }
         )
     return rows

@@ -100,7 +100,7 @@ SPEED_COLUMNS = {
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A table's rows as marks. A table that is absent or empty draws nothing.
+    """A table's rows as marks. A table that is absent, empty or without a value along one axis draws nothing.
 
     Bars by ``colour="sign"`` (exact, junk-prone, cut, hypothetical) have the colours of drift, and one scale.
     "matrix" is the table of LPs and models, for the rows of `compare_matrix` alone.
@@ -128,6 +128,10 @@ class Chart:
     hover: tuple[str, ...] = ()
     spans: str = ""  # of "time": a table with ``split``, lane, what, start, end and ``colour``
     picks: str = ""  # "option:NAME:COLUMN" sets an option, "page:NAME:COLUMN" opens a page
+
+    def is_empty(self, table: pa.Table | None) -> bool:
+        axes = {self.x, self.y}.intersection(() if table is None else table.column_names)
+        return table is None or not table.num_rows or any(table[axis].null_count == table.num_rows for axis in axes)
 
 
 @dataclass(frozen=True, slots=True)

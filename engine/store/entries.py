@@ -254,9 +254,14 @@ def alphabet_of(entry: Entry) -> Alphabet | None:
     return form if isinstance(form, Alphabet) else None
 
 
+def is_pool(entry: Entry) -> bool:
+    """Whether it has conformers and no texts; texts of codes may have conformers beside them."""
+    return CONFORMERS.name in entry.parts and BLOCKS.name not in entry.parts
+
+
 def constrained_words(entry: Entry) -> str | None:
     """Whether its LP acted on every token; None of a run without texts."""
-    if SAMPLES.name not in entry.parts or CONFORMERS.name in entry.parts:
+    if SAMPLES.name not in entry.parts or is_pool(entry):
         return None
     is_free = stored_lp(entry.row.get("lp")).name == NO_LP
     return "no LP" if is_free else str(entry.row.get("constrained") or "not checked yet")

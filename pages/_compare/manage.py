@@ -11,11 +11,11 @@ from functools import partial
 
 import streamlit as st
 
-from engine.comparing.measures import has_samples, is_pool, run_names
+from engine.comparing.measures import has_samples, run_names
 from engine.decode.plan import Plan
 from engine.lp_records import lp_choices
 from engine.models.server import is_server_set
-from engine.store.entries import Entry, came_at, is_branch, is_profiled, is_unjudged
+from engine.store.entries import Entry, came_at, is_branch, is_pool, is_profiled, is_unjudged
 from engine.store.reports.exporting import report_bytes
 from engine.store.schema import REFERENCES, RUN, SAMPLES
 from engine.store.store import DEMO, Store

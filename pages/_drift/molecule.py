@@ -25,8 +25,8 @@ from engine.inspection.faults import (
     failed_conformer,
     faults,
     is_unread,
-    location_of,
     sample_words,
+    stop_words,
 )
 from engine.inspection.runs import runs_with_samples
 from engine.inspection.sample import BlockEstimate, Inspected
@@ -312,7 +312,7 @@ def _readers(inspection: Inspected) -> None:
 def _group_words(inspection: Inspected, group: GroupShape) -> str:
     """How the group's reader differs from ours in this text."""
     if group.mol is None:
-        return f"The group's reader takes the last number of each part and stops at {location_of(group.why_not)}."
+        return f"The group's reader takes the last number of each part and {stop_words(group.why_not)}."
     if not group.misread:
         return "The group's reader takes this text, and every atom is where its numbers put it."
     blocks = [block for block in inspection.blocks if block["conformer"] == inspection.number]

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import streamlit as st
 
-from engine.chem.verdict import check_words
+from engine.chem.verdict import CODES, check_words
 from engine.errors import DriftscopeError
 from engine.figures.words import fixed, signed
 from engine.inspection.molecules import JUDGED, SHOWS
@@ -192,7 +192,7 @@ def verdict_line(row: Mapping[str, Any]) -> Line:
     damage += [(f"{row['cut_blocks']} cut", "d")] if row["cut_blocks"] else []
     if damage:
         return damage
-    if row["checks"]:
+    if row["checks"] and row["checks"] != CODES:
         first, *more = row["checks"].split(", ")
         return [(check_words(first) + (f" and {len(more)} more" if more else ""), "w")]
     good = next((name for name in ("usable", "clean", "passed") if row[name]), "")

@@ -7,7 +7,7 @@ sample, and name their model; beliefs are kept in the cache too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Literal, get_args
 
@@ -49,7 +49,7 @@ def estimates_of(inspection: Inspected) -> tuple[Mapping[int, BlockEstimate], st
 
 def belief_tables_of(inspection: Inspected) -> Tables | None:
     """What the model believes of the numbers, where it was asked: the one chosen last in this session, or the run's."""
-    if not inspection.can_score or not models_for(inspection.run):
+    if not inspection.can_score or inspection.is_of_codes or not models_for(inspection.run):
         return None
     request = request_of(inspection, _score("beliefs", inspection).result_of)
     cells = request.kept.read()
@@ -80,14 +80,7 @@ def show(inspection: Inspected, has_steps: bool) -> None:
             help="Any model with the same tokenizer. It scores the stored tokens and generates nothing.",
         )
         entry = next(entry for entry in models if entry.name == name)
-        words = "Recompute token probabilities" if has_steps else "Compute token probabilities"
-        asks: list[tuple[Kind, str, str, str | None]] = [
-            ("steps", words, "psychology", None),
-            ("beliefs", "Show what it believes of each number", "area_chart", BELIEFS_HELP),
-        ]
-        if cut:
-            asks.append(("costs", "Estimate the cost of cuts", "content_cut", COSTS_HELP))
-        for kind, label, icon, about in asks:
+        for kind, label, icon, about in _asks(inspection, has_steps, has_cuts=bool(cut)):
             st.button(
                 label,
                 icon=f":material/{icon}:",
@@ -97,6 +90,14 @@ def show(inspection: Inspected, has_steps: bool) -> None:
                 on_click=_start,
                 args=(kind, inspection, entry, cut),
             )
+
+
+def _asks(inspection: Inspected, has_steps: bool, *, has_cuts: bool) -> Iterator[tuple[Kind, str, str, str | None]]:
+    yield "steps", f"{'Recompute' if has_steps else 'Compute'} token probabilities", "psychology", None
+    if not inspection.is_of_codes:
+        yield "beliefs", "Show what it believes of each number", "area_chart", BELIEFS_HELP
+    if has_cuts:
+        yield "costs", "Estimate the cost of cuts", "content_cut", COSTS_HELP
 
 
 def _start(kind: Kind, inspection: Inspected, entry: ModelEntry, cut: list[int]) -> None:

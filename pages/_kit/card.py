@@ -177,7 +177,7 @@ def draw(
     key: str, number: int, chart: Chart, question: Question, answered: Answered, names: Texts, colours: Texts
 ) -> None:
     table = answered.tables.get(chart.table)
-    if table is None or not table.num_rows:
+    if table is None or chart.is_empty(table):
         return
     chart_key = f"chart-{key}-{number}"
     if chart.kind == "matrix":

@@ -238,7 +238,7 @@ def axis_of(chart: Chart, axis: Literal["x", "y"], rows: Sequence[Row], column: 
 def percent_axis(values: Sequence[float], *, has_words: bool) -> Row:
     """Whole from 0 to 1 where some are in the upper half; higher where words may be above a mark."""
     is_whole = min(values, default=-1) >= 0 and max(values) > 0.5
-    return {"tickformat": ".0%"} | ({"range": [-0.03, 1.12 if has_words else 1.05]} if is_whole else {})
+    return {"tickformat": "~p"} | ({"range": [-0.03, 1.12 if has_words else 1.05]} if is_whole else {})
 
 
 def with_room(values: Sequence[float]) -> list[float]:

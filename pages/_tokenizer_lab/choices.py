@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import streamlit as st
 
-from engine.chem.bin_files import BARE_BINS, OLDER_BINS, read_bins
+from engine.chem.bin_files import BARE_BINS, CODES, OLDER_BINS, read_bins
 from engine.lp_records import DEFAULT_PLACEHOLDER
 from engine.records import Alphabet
 from engine.text.template import PLACEHOLDERS
+from engine.text.tokenizer_build import QWEN_BINS, QWEN_CODES
 from engine.text.tokenizers import BUILT_IN, TextTokenizer, tokenizers_with
 from pages._kit.uploads import uploads
 
@@ -27,7 +30,8 @@ def chosen_folder() -> str:
 
 def bins_input(kind: str) -> Alphabet | None:
     """Which bins or codes a text has, which it does not say; None until they are chosen."""
-    forms = {"bins": BARE_BINS, "binned": OLDER_BINS}.get(kind, {})
+    by_kind: dict[str, Mapping[str, Alphabet]] = {"bins": BARE_BINS, "binned": OLDER_BINS, "codes": CODES}
+    forms = by_kind[kind]
     options = [*forms, *([] if kind == "binned" else [OF_FILE])]
     chosen = st.selectbox(
         "Codes" if kind == "codes" else "Bins",
@@ -40,7 +44,7 @@ def bins_input(kind: str) -> Alphabet | None:
     if chosen != OF_FILE:
         return forms.get(chosen or "")
     files = uploads(
-        "File of bins",
+        f"File of {'codes' if kind == 'codes' else 'bins'}",
         ["json"],
         key="bins_file",
         help="The group's own: mode, L, H, n_bins, edges; of codes mode, levels",
@@ -69,7 +73,7 @@ def folder_input() -> None:
         placeholder="folder with a tokenizer.json",
         bind="query-params",
         on_change=_ask,
-        help="Path of a Hugging Face tokenizer folder on the app's machine.",
+        help=f"Path of a Hugging Face tokenizer folder on the app's machine, or {QWEN_BINS} or {QWEN_CODES}.",
     )
     if folder_waits():
         st.button(

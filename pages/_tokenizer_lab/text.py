@@ -18,7 +18,7 @@ from engine.inspection.faults import verdict
 from engine.inspection.judging import judge_text
 from engine.questions.lab_text import COLUMNS, TEMPLATE, kind_of_input, template_words, text_tables
 from engine.questions.question import Tables
-from engine.records import Molecule, NumberFormat
+from engine.records import CodeFormat, Molecule, NumberFormat
 from engine.text.blocks import READ_FORMAT
 from engine.text.generated import ReadText, read_text
 from engine.text.tokenizers import TextTokenizer
@@ -41,6 +41,7 @@ EXAMPLES = {
 JUDGE_LIMIT_S = 20.0
 MOST_FAILED = 5
 JUNK_NOTE = "junk: not part of the three numbers"
+TRIPLES_HELP = "Every block that is not just three numbers, or of codes one of them"
 BEYOND_NOTE = "beyond the placeholder's positions: a position LP would cut it off"
 
 
@@ -122,15 +123,16 @@ def _show_molecule(molecule: Molecule, tables: Tables, chosen: list[TextTokenize
 def _show_text(text: str, tables: Tables, chosen: list[TextTokenizer], form: NumberFormat) -> None:
     (facts,) = tables["facts"].to_pylist()
     is_other = facts["kind"] in OTHER_WORDS and form is READ_FORMAT
+    is_codes = isinstance(form, CodeFormat)
     verdict_area = st.container()
-    if facts["is_judged"]:
+    if facts["is_judged"] and not is_codes:
         st.markdown(glossed(escaped(template_words(tables))), unsafe_allow_html=True)
     _show_tokens(tables, chosen)
     if not facts["is_judged"] and not is_other:
         verdict_area.info("No coordinate block found: nothing of this text could be judged.", icon=":material/help:")
     if facts["is_judged"]:
-        _junk_metrics(tables)
-        _blocks_table(tables)
+        _junk_metrics(tables, is_codes=is_codes)
+        _blocks_table(tables, is_codes=is_codes)
         if form is not READ_FORMAT or facts["kind"] == "enriched":
             with verdict_area:
                 _verdict(text, read_text(text, chosen[0], form), form)
@@ -153,7 +155,8 @@ def _caption(tokens: Sequence[Mapping[str, Any]], of: Mapping[str, Any]) -> str:
         return "no coordinate block"
     junk = " with junk" if any(token["is_junk"] for token in tokens) else ""
     free = sum(token["role"] == "FREE" for token in tokens)
-    return f"{free:,} FREE{junk} in {counted(of['blocks'], 'block')} · drift {of['drifts']}"
+    drift = f" · drift {of['drifts']}" if of["drifts"] else ""
+    return f"{free:,} FREE{junk} in {counted(of['blocks'], 'block')}{drift}"
 
 
 def _verdict(text: str, annotated: ReadText, form: NumberFormat) -> None:
@@ -167,8 +170,9 @@ def _verdict(text: str, annotated: ReadText, form: NumberFormat) -> None:
     with st.container(horizontal=True, gap="small", key="verdict"):
         text_badge(row)
         molecule_badges(row)
+    numbers = {"x": None} if isinstance(form, CodeFormat) else {}
     blocks = [
-        {"kinds": reading.kinds, "junk_text": reading.junk_text, "conformer": conformer}
+        {"kinds": reading.kinds, "junk_text": reading.junk_text, "conformer": conformer, **numbers}
         for reading, conformer in zip(annotated.readings, annotated.conformer, strict=True)
     ]
     st.markdown(f"As written: {glossed(escaped(verdict(row, blocks)))}", unsafe_allow_html=True)
@@ -191,23 +195,24 @@ def _token(row: Mapping[str, Any]) -> Token:
     return Token(row["column"], visible(row["piece"]), id=row["id"], marks=marks, note=note)
 
 
-def _junk_metrics(tables: Tables) -> None:
+def _junk_metrics(tables: Tables, *, is_codes: bool) -> None:
     (count,) = tables["facts"].to_pylist()
     row = st.container(horizontal=True, gap="medium")
     for label, name, about in (
         ("Blocks", "blocks", None),
-        ("No clean triple", "not_triples", "Every block that is not just three numbers"),
+        ("No sound code" if is_codes else "No clean triple", "not_triples", TRIPLES_HELP),
         ("With a letter", "letters", "The reports' first count of junk"),
         ("Anything non-numeric", "nonnumeric", "The reports' second count: all but digits . , -"),
     ):
         row.metric(label, count[name], help=about, width="content")
 
 
-def _blocks_table(tables: Tables) -> None:
+def _blocks_table(tables: Tables, *, is_codes: bool = False) -> None:
     show_table("blocks", tables["main"], {})
     words = (
         "Drift is the placeholder's FREE positions minus the tokens that the three numbers need: *+1 junk-prone · 19 "
         "of 20* leaves one position over. Negative drift is cut: a position LP with this placeholder would cut off the "
         "number’s last digits."
     )
-    st.caption(glossed(words), unsafe_allow_html=True)
+    if not is_codes:
+        st.caption(glossed(words), unsafe_allow_html=True)

@@ -19,7 +19,8 @@ from engine.errors import DriftscopeError
 from engine.figures.statistics import Interval, wilson
 from engine.questions import KEYS, PAGES, QuestionError, ask, question_of
 from engine.questions.compare_figures import cut_notes
-from engine.questions.question import NeedsWork, answer_lines
+from engine.questions.compare_time import answer as answer_of_time
+from engine.questions.question import NeedsWork, answer_lines, rows_table
 from engine.store.entries import Entry
 from engine.store.files import Files
 from engine.store.store import Store
@@ -525,3 +526,9 @@ def test_speed_against_usable_with_other_runs_as_background() -> None:
         ("exact", "passed"),
     ]
     assert all(row["low"] <= row["share"] <= row["high"] for row in chosen) and len(points) > len(chosen)
+
+
+def test_the_largest_part_of_the_time_is_one_that_was_measured() -> None:
+    rows = [{"name": "a", "part": part, "share": share} for part, share in (("forward", 0.4), ("unexplained", 0.6))]
+    tables = {"main": rows_table(rows), "gaps": rows_table([], ["name", "why"])}
+    assert answer_of_time(tables, {}) == "a: forward takes 40.0 %, unexplained 60.0 %."

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine.questions import ask
+from engine.questions import ask, drift_lp
 from engine.questions.question import Answered, NeedsWork
 from engine.store.store import Store
 from tests.engine.inspection.made import sample_row, step_row, write_run
@@ -102,3 +102,10 @@ def test_a_run_without_steps_needs_work(store: Store) -> None:
     with pytest.raises(NeedsWork) as caught:
         answer_of(store, [])
     assert caught.value.commands == (["cost-of-lp", "one"],)
+
+
+def test_a_chart_without_a_value_along_an_axis_is_left_out(store: Store) -> None:
+    """Without an LP no token is forced."""
+    tables = answer_of(store, [free(0, pos, 0.1) for pos in range(4)]).tables
+    assert [chart.is_empty(tables[chart.table]) for chart in drift_lp.CHARTS][:2] == [True, False]
+    assert drift_lp.CHARTS[0].is_empty(None)

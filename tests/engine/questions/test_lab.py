@@ -55,3 +55,12 @@ def test_of_a_set_what_cannot_be_read_is_left_out_or_one_line() -> None:
     done = run("ask", "lab_set", "CCO", "not-a-smiles")
     assert done.code == 0 and re.search("1 molecule left out: .*not-a-smiles", done.out)
     assert run("ask", "lab_set", "not-a-smiles").code == 2
+
+
+def test_codes_are_judged_by_the_codebook_that_is_named_and_have_no_drift() -> None:
+    text = "[CONFORMER][C]<3>[C]<1><4>=<300>[O][/CONFORMER]"
+    rows = run_json("ask", "lab_text", text, "--bins", "256 codes of demo-codes")["rows"]
+    assert [row["kinds"] for row in rows] == ["exact", "doubled code", "outside codes", "missing code"]
+    assert set(rows[0]) == {"block", "atom", "text", "kinds", "junk"}
+    rows = run_json("ask", "lab_text", text, "--bins", "4,096 codes of the group")["rows"]
+    assert rows[2]["kinds"] == "exact"

@@ -16,16 +16,19 @@ from engine.comparing.measures import rate
 from engine.errors import FileError, RunError
 from engine.inspection.atoms import LINK, rows_of_sample
 from engine.inspection.conformers import conformers_of
-from engine.inspection.faults import verdict
+from engine.inspection.faults import check_line, verdict
 from engine.inspection.judging import judge_run, judge_text
 from engine.inspection.lost_runs import why_not_searched
 from engine.inspection.recount import recount_run
 from engine.inspection.resolution import decimals_of
 from engine.inspection.sample import inspect_sample
+from engine.questions import ask
+from engine.questions.compare_failures import FAILED
 from engine.records import CodeFormat
-from engine.store.entries import number_format_of
+from engine.store.entries import is_pool, number_format_of
 from engine.store.generations import conformer_texts
 from engine.store.reports.exporting import report_bytes
+from tests.cli import run
 from tests.engine.store.reports.documents import imported, store_in
 from tests.engine.store.reports.test_bins import of_bins
 
@@ -50,7 +53,9 @@ def test_a_run_of_codes_is_read_with_its_codes_and_not_judged_without_a_decoder(
     assert entry.row["tokenizer"] == "qwen3-codes"
     for row in judge_run(store, entry.id).rows:
         assert row["geometry_right"] is row["usable"] is row["usable_each"] is None
-        assert [failed["check"] for failed in row["failed"]] == ["codes"]
+        assert [check_line(failed) for failed in row["failed"]] == ["not judged: codes without a decoder"]
+    answered = ask(store, "compare_failures", [entry.id])
+    assert {row["reason"]: row["samples"] for row in answered.tables["main"].to_pylist()}[FAILED] == 1
     assert judge_text(f"[CONFORMER]{GOOD}[/CONFORMER]", form=FORM)["usable"] is None
     counts = store.entry(entry.id).row
     recount_run(store, entry.id)
@@ -64,12 +69,29 @@ def test_a_run_of_codes_is_read_with_its_codes_and_not_judged_without_a_decoder(
     shown = rows_of_sample(inspected, {}, {})
     assert [row.atom for row in shown] == [0, 1, None, 2]
     assert shown[2].words == f"{LINK}: it has no code; no decoder takes the text."
+    (wrong,) = [row.words for row in rows_of_sample(inspect_sample(store, entry.id, 2), {}, {}) if row.words]
+    assert wrong == "O, atom 2, `4096`: its code is none of the codebook; no decoder takes the text."
+
+
+def test_a_reader_names_the_damaged_code_where_there_is_a_decoder(tmp_path: Path) -> None:
+    """Of a missing code the next token of the SMILES is cut otherwise, and no stranger to the molecule."""
+    damaged = "[n]<7>1<3>[n]<2>[c]<9>[n][c]<4>1<5>"
+    form = CodeFormat(levels=(2,) * 8, decoder="demo-codes")
+    failed = judge_text(f"[CONFORMER]{damaged}[/CONFORMER]", form=form)["failed"]
+    assert list(map(check_line, failed)) == [
+        "not judged in 3D: the strict reader refuses the text: a code is missing or damaged, block 4"
+    ]
+    entry = imported(tmp_path, of_bins({"n1ncnc1": [damaged]}, tokenizer_name="qwen3-codes"), bins=form)
+    inspected = inspect_sample(store_in(tmp_path), entry.id, 0)
+    assert [row.damage for row in rows_of_sample(inspected, {}, {}) if row.damage] == ["missing"]
+    assert inspected.by_group is None
 
 
 def test_what_needs_places_says_so_in_a_line(tmp_path: Path) -> None:
     entry = imported(tmp_path, REPORT, bins=FORM)
     store = store_in(tmp_path)
     assert "no token of it can be named" in str(why_not_searched(store, entry))
+    assert "codes are no numbers" in run("ask", "drift_coverage", "demo-codes:final").error
     with pytest.raises(RunError, match="none can be dropped"):
         decimals_of(entry)
     report_bytes(entry)  # the file itself, which is kept
@@ -113,6 +135,7 @@ def test_texts_without_a_conformer_beside_them_are_read_by_the_decoder(tmp_path:
     path.write_bytes(pickle.dumps({"CC=O": [mol]}, protocol=4))
     entry = imported(tmp_path, report, bins=CodeFormat(levels=(2,) * 8, decoder="demo-codes"), conformers=path)
     store = store_in(tmp_path)
+    assert not is_pool(entry)
     texts = conformer_texts(store, entry)
     assert sorted(texts) == [0, 1] and texts[0] != texts[1]
     made, _ = conformers_of(store, entry.id)
