@@ -131,7 +131,7 @@ def ask_question(
 def worked(io: cli.Io, progress: cli.Progress, label: str, work: Callable[..., Any], *of: Any, **how: Any) -> Any:
     with progress.reporting(is_quiet=io.is_json) as say:
         result = work(*of, **how, progress=cli.counting(say, label))
-        entry = result[0] if isinstance(result, list) else result.entry
+        entry = result[0] if isinstance(result, list) else getattr(result, "entry", result)
         say(now=True, run_id=entry.id, state="done")
     if not getattr(result, "is_stored", True) and result.samples:
         cli.note(f"{result.entry.id} is in {result.entry.files.where}, which is read-only: printed, not stored")
