@@ -92,7 +92,10 @@ def alphabets(
     from engine.questions import ask
     from engine.records import BinFormat
 
-    forms = {Path(file).stem: bins_of(file) for file in bin_files or ()}
+    names = [Path(file).stem for file in bin_files or ()]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise DriftscopeError(f"two files of bins are named {min(twice)}", "Rename one")
+    forms = dict(zip(names, map(bins_of, bin_files or ()), strict=True))
     if wrong := [name for name, form in forms.items() if not isinstance(form, BinFormat)]:
         raise DriftscopeError(f"{wrong[0]} is a file of codes, which only their encoder writes", "Give files of bins")
     how = {"most": molecules, "workers": workers}

@@ -77,7 +77,7 @@ def wilson(hits: int, trials: int) -> tuple[float, float]:
     rate, square = hits / trials, Z_95 * Z_95 / trials
     middle = (rate + square / 2) / (1 + square)
     half = Z_95 * math.sqrt(rate * (1 - rate) / trials + square / (4 * trials)) / (1 + square)
-    return max(0.0, middle - half), min(1.0, middle + half)
+    return middle - half if hits else 0.0, middle + half if hits < trials else 1.0
 
 
 # --- the bootstrap ----------------------------------------------------------------------------------------------------

@@ -156,7 +156,9 @@ def answer(tables: Tables, options: Options) -> str:
     fit = [row for row in choices if row["lost"] <= MOST_LOST]
     if fit:
         best = min(fit, key=lambda row: (round(row["tokens"], 1), row["lost"], row["rmsd_ang"]))
-        words = f"{best['form']} with {best['tokenizer']}, {fixed(best['tokens'], 1)} per atom"
+        tokens = fixed(best["tokens"], 1)
+        equal = [row for row in fit if row["form"] == best["form"] and fixed(row["tokens"], 1) == tokens]
+        words = f"{best['form']} with {' or '.join(row['tokenizer'] for row in equal)}, {tokens} per atom"
         molecules = counted(main[0]["molecules"], "molecule")
         lines.append(f"Fewest tokens of the forms that lose at most {few} of {molecules}: {words}.")
         closest = min(fit, key=lambda row: (row["rmsd_ang"], row["tokens"]))

@@ -87,6 +87,10 @@ def test_intervals_that_are_known(passes: int, samples: int, low: float, high: f
     assert wilson(passes, samples) == pytest.approx((low, high), abs=6e-5)
 
 
+def test_none_and_all_of_them_have_an_end_of_the_range() -> None:
+    assert wilson(0, 3)[0] == 0.0 and wilson(3, 3)[1] == 1.0
+
+
 @given(st.integers(1, 10**9).flatmap(lambda samples: st.tuples(st.integers(0, samples), st.just(samples))))
 def test_an_interval_solves_its_equation(counts: tuple[int, int]) -> None:
     """Its ends are the rates from which what was seen is just z standard deviations away."""

@@ -75,7 +75,10 @@ def test_what_lost_a_molecule_is_named_by_token(store: Store) -> None:
         assert len({row["token"] for row in of_it}) == len(of_it), "a cell of the chart is one row"
         assert all(row["where"] == f"{row['token']} ({tokenizer})" for row in of_it)
         assert all(row["token"].endswith(("of x", "of y", "of z", "its block")) for row in of_it)
-    assert "Fewest tokens of the forms that lose at most 1.0 % of 5 molecules: 256 uniform bins" in answered.answer
+    assert (
+        "Fewest tokens of the forms that lose at most 1.0 % of 5 molecules: 256 uniform bins with llama3 or"
+        in answered.answer
+    )
     assert "Closest: 4 decimals with llama3, RMSD 0.0001 Å" in answered.answer
     assert "Others lose more: " in answered.answer and "coarse" in answered.answer
 
@@ -88,6 +91,12 @@ def test_the_command_writes_and_the_terminal_asks(store: Store, tmp_path: Path) 
     made = run_json("alphabets", "five", "--bin-files", str(file), "--molecules", "2", "--workers", "1", *place)
     assert {row["form"]: row["molecules"] for row in made}["wide"] == 2
     assert "wide 100 %" in run("ask", "lab_alphabets", *place).out
+    assert (
+        "two files of bins are named wide"
+        in run(
+            "alphabets", "five", "--bin-files", str(file), "--bin-files", str(tmp_path / "other" / "wide.json"), *place
+        ).error
+    )
     file.write_text(json.dumps({"mode": "fsq", "levels": [2]}))
     assert "only their encoder writes" in run("alphabets", "five", "--bin-files", str(file), *place).error
     empty = run("ask", "lab_alphabets", "--store", str(tmp_path / "empty"))
