@@ -109,7 +109,7 @@ def logprobs(
     io: cli.Io,
     progress: cli.Progress,
     ids: list[str] | None = cli.words(None, "RUN", "one or two, the control first"),
-    streams: str | None = cli.option(None, "JSON lines in their place: FILE or FILE,FILE", metavar="FILES"),
+    streams: str | None = cli.option(None, "JSON lines in their place: FILE[:COLUMN], or two", metavar="FILES"),
     checkpoint: str | None = cli.option(None, "ALIAS:STEP (default: the run's own)"),
     files_lp: str | None = cli.option(None, "that acted where the files' tokens were written"),
     device: str = cli.option("auto", "auto (a GPU if there is one), cpu, cuda, mps"),

@@ -12,17 +12,26 @@ is no noise: it changes the filter's mass.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from engine.figures.words import counted
 from engine.logits.token_streams import Flags, Floats, Streams
 
-SHIFTED, MASKED, RETOKENISED = "shifted by one", "masked tokens compared", "retokenised"
-TEMPERATURE, FILTERS, LP_MASK = "temperature", "filters' mass", "the LP's mask"
-PROCESSED, PRECISION, UNEXPLAINED = "raw against processed", "precision", "unexplained"
-CAUSES = (SHIFTED, MASKED, RETOKENISED, TEMPERATURE, FILTERS, LP_MASK, PROCESSED, PRECISION, UNEXPLAINED)
-"""In the order in which their steps are made. `PROCESSED` stands for two or three of the three before it."""
+Cause = Literal[
+    "shifted by one",
+    "masked tokens compared",
+    "retokenised",
+    "temperature",
+    "filters' mass",
+    "the LP's mask",
+    "raw against processed",  # two or three of the three before it
+    "precision",
+    "unexplained",
+]
+"""In the order in which their steps are made."""
+Known = Literal["certain", "hint", ""]
 NOISE = 0.015  # of all tokens: root mean square of ``scaled``
 NOISE_OF_TOKEN = 0.1  # of one; the largest of 4,000 tokens in bfloat16 was 0.09
 MOST_NOISE = 0.3  # a coarser number format gives no more; other weights may
@@ -30,30 +39,24 @@ LEAST_BLOCK = 2  # tokens with the same constant, one behind the other
 LEAST_MASS_NAT = 1.2  # no usual filter leaves less mass than 0.3
 ONE_SIDED, FEW = 0.98, 0.005  # shares of tokens
 LEAST_FIT = 0.2  # share of the squares that follow the odds: fp8 and int4 give up to 0.06
-HINTS = {
-    TEMPERATURE: "differences follow the odds",
-    FILTERS: "tokens move one way alone, by less than a filter takes",
-    LP_MASK: "tokens move one way alone, some by more than any usual filter takes",
-    PROCESSED: "some tokens are certain in one stream alone, others move both ways",
-    PRECISION: "both signs, and no pattern: a coarser number format, or slightly other weights",
-    UNEXPLAINED: "both signs, and more than a number format makes: other weights, or another prompt",
+HINTS: dict[Cause, str] = {
+    "temperature": "differences follow the odds",
+    "filters' mass": "tokens move one way alone, by less than a filter takes",
+    "the LP's mask": "tokens move one way alone, some by more than any usual filter takes",
+    "raw against processed": "some tokens are certain in one stream alone, others move both ways",
+    "precision": "both signs, and no pattern: a coarser number format, or slightly other weights",
+    "unexplained": "both signs, and more than a number format makes: other weights, or another prompt",
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    cause: str
-    is_certain: bool
-    detail: str
-
-
 @dataclass(frozen=True, slots=True, eq=False)
-class Analysis:
-    """``parts``: by cause [N] in nat; over all causes they add up to test - control."""
+class Part:
+    """What one cause makes of test - control; all parts add up to it."""
 
-    streams: Streams
-    parts: dict[str, Floats]
-    findings: list[Finding]
+    cause: Cause
+    nat: Floats  # [N]
+    known: Known  # empty: within noise
+    detail: str
 
 
 def scaled(first: Floats, second: Floats) -> Floats:
@@ -77,14 +80,6 @@ def moved(values: Floats, streams: Streams, lag: int) -> Floats:
     return np.where(np.roll(at, lag) + lag == at, np.roll(values, lag), np.nan)
 
 
-def best_lag(of: Floats, test: Floats, streams: Streams) -> int:
-    """By how many tokens ``test`` is behind ``of``: another number than 0 halves what differs, at least."""
-    at_zero, late, early = (noise_of(moved(of, streams, lag), test) for lag in (0, 1, -1))
-    if at_zero <= NOISE or min(late, early) >= at_zero / 2:
-        return 0
-    return 1 if late < early else -1
-
-
 def constant_ends(values: Floats, streams: Streams) -> Flags:
     """Each sequence's first and last tokens with one value from 0 on, which no computed stream keeps to."""
     found = np.zeros(len(values), dtype=bool)
@@ -97,56 +92,68 @@ def constant_ends(values: Floats, streams: Streams) -> Flags:
     return found
 
 
-def analyse(streams: Streams) -> Analysis:
-    """Without a checkpoint."""
-    control, test = streams.control, streams.test
-    parts, findings = {cause: np.zeros(len(test)) for cause in CAUSES}, list[Finding]()
-    if lag := best_lag(control, test, streams):
-        late = moved(control, streams, lag)
-        late = np.where(np.isfinite(late), late, test)
-        parts[SHIFTED], is_same = late - control, noise_of(late, test) <= NOISE
-        findings.append(Finding(SHIFTED, is_same, lag_words(lag)))
-        control = late
-    masked = (constant_ends(control, streams) ^ constant_ends(test, streams)) & (scaled(control, test) > NOISE_OF_TOKEN)
-    is_zero = ((control == 0) ^ (test == 0)) & (np.abs(control - test) > NOISE_OF_TOKEN)
-    # Exact zeros elsewhere too are those of an LP, or of a filter that leaves one token.
-    if masked.any() and (is_zero & ~masked).mean() <= FEW:
-        parts[MASKED] = np.where(masked, test - control, 0)
-        findings.append(Finding(MASKED, True, masked_words(masked)))
-        control, is_zero = np.where(masked, test, control), is_zero & ~masked
-    cause = PRECISION
+def analyse(streams: Streams) -> list[Part]:
+    """Without a checkpoint: one cause has all that no certain one explains."""
+    parts, control = certain_parts(streams)
+    rest = rest_part(control, streams.test, hinted(control, streams.test))
     if streams.retokenised:
-        cause = RETOKENISED
-        findings.append(Finding(cause, streams.is_same_text, retokenised_words(streams)))
-    elif len(test) and noise_of(control, test) > NOISE:
-        cause = _hinted(control, test, is_zero)
-        findings.append(Finding(cause, False, HINTS[cause]))
-    parts[cause] = test - control
-    return Analysis(streams, parts, findings)
+        known: Known = "certain" if streams.is_same_text else "hint"
+        rest = Part("retokenised", rest.nat, known, retokenised_words(streams))
+    return [*parts, rest]
 
 
-def _hinted(control: Floats, test: Floats, is_zero: Flags) -> str:
-    change = (test - control)[scaled(control, test) > NOISE]
-    if not ONE_SIDED > (change > 0).mean() > 1 - ONE_SIDED:
-        return LP_MASK if np.abs(change).max() > LEAST_MASS_NAT else FILTERS
+def certain_parts(streams: Streams) -> tuple[list[Part], Floats]:
+    """A shift and masked tokens; and the control without them, not a number where they are all of the difference."""
+    parts, control, test = list[Part](), streams.control, streams.test
+    noise, late, early = (noise_of(moved(control, streams, lag), test) for lag in (0, 1, -1))
+    if noise > NOISE and min(late, early) < noise / 2:
+        lag, way = (1, "later") if late < early else (-1, "earlier")
+        control = moved(control, streams, lag)
+        part = np.where(np.isfinite(control), control, test) - streams.control
+        known: Known = "certain" if min(late, early) <= NOISE else "hint"
+        parts.append(Part("shifted by one", part, known, f"the test has each value one token {way} than the control"))
+    is_far = scaled(control, test) > NOISE_OF_TOKEN
+    masked = (constant_ends(control, streams) ^ constant_ends(test, streams)) & is_far
+    # Exact zeros elsewhere too are those of an LP, or of a filter that leaves one token.
+    is_zero = ((control == 0) ^ (test == 0)) & is_far & ~masked
+    if masked.any() and is_zero.mean() <= FEW:
+        detail = (
+            f"{counted(int(masked.sum()), 'token')} at the begin or the end with one constant: never computed there"
+        )
+        parts.append(Part("masked tokens compared", np.where(masked, test - control, 0), "certain", detail))
+        control = np.where(masked, np.nan, control)
+    return parts, control
+
+
+def rest_part(control: Floats, test: Floats, cause: Cause | None = None) -> Part:
+    """All that is left, as a hint at ``cause`` where it is more than noise; without one, by its size."""
+    nat, noise = np.nan_to_num(test - control), noise_of(control, test)
+    if not NOISE < noise < np.inf:
+        return Part("precision", nat, "", "within noise")
+    cause = cause or ("precision" if noise <= MOST_NOISE else "unexplained")
+    return Part(cause, nat, "hint", HINTS[cause])
+
+
+def hinted(control: Floats, test: Floats) -> Cause | None:
+    """The cause that the signs and sizes of differences hint at; None where they have no pattern."""
+    known = np.isfinite(control)
+    control, test = control[known], test[known]
+    change, is_far = test - control, scaled(control, test) > NOISE
+    if not is_far.any():
+        return None
+    if not ONE_SIDED > (change[is_far] > 0).mean() > 1 - ONE_SIDED:
+        return "the LP's mask" if np.abs(change).max() > LEAST_MASS_NAT else "filters' mass"
+    is_zero = ((control == 0) ^ (test == 0)) & (np.abs(change) > NOISE_OF_TOKEN)
     if is_zero.mean() >= FEW:
-        return PROCESSED
+        return "raw against processed"
     # A temperature moves a token by its odds, or by those of all others, whichever are few.
     mean = np.minimum((control + test) / 2, -1e-6)
     rest = -np.expm1(mean)
     for basis in (rest * (mean - np.log(rest)), rest * np.log(rest)):
-        left = (test - control) - basis * (basis @ (test - control)) / (basis @ basis)
-        if 1 - left @ left / ((test - control) @ (test - control)) > LEAST_FIT:
-            return TEMPERATURE
-    return PRECISION if noise_of(control, test) <= MOST_NOISE else UNEXPLAINED
-
-
-def lag_words(lag: int) -> str:
-    return f"the test has each value {abs(lag)} token {'later' if lag > 0 else 'earlier'} than the control"
-
-
-def masked_words(masked: Flags) -> str:
-    return f"{counted(int(masked.sum()), 'token')} at the begin or the end with one constant: never computed there"
+        left = change - basis * (basis @ change) / (basis @ basis)
+        if 1 - left @ left / (change @ change) > LEAST_FIT:
+            return "temperature"
+    return None
 
 
 def retokenised_words(streams: Streams) -> str:

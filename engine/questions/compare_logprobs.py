@@ -10,9 +10,9 @@ small rest is of other weights, are not known.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -22,9 +22,9 @@ from engine.figures.words import capitalised, counted, percent, signed_nat
 from engine.inspection.constrained import constraint_of_run
 from engine.inspection.kept_tables import KeptTable, weights_of
 from engine.inspection.runs import facts_of, model_entry, run_tokenizer
-from engine.logits.mismatch import CAUSES, NOISE_OF_TOKEN, Analysis, analyse, scaled
-from engine.logits.token_streams import Streams, paired, read_file, read_run
-from engine.lp_records import LPS, NO_LP
+from engine.logits.mismatch import NOISE_OF_TOKEN, Cause, Part, analyse, scaled
+from engine.logits.token_streams import MOST_TOKENS, Streams, paired, read_file, read_run, split_source
+from engine.lp_records import LPS, NO_LP, lp_record
 from engine.models.registry import load_registry
 from engine.questions.question import Chart, Column, NeedsWork, Of, Option, Options, Tables, answer_text, rows_table
 from engine.records import Descriptors
@@ -35,10 +35,12 @@ from engine.user_files import open_file
 TITLE = "Why do two log-probabilities differ?"
 OF = Of("run", least=0, most=41)  # a page may have more chosen than the two that are compared
 OPTIONS = (
-    Option("streams", (), "Files", help="JSON lines in place of runs: one file, or control and test", is_many=True),
-    Option("checkpoint", "", "Checkpoint", lambda *_: named(entry.name for entry in load_registry().entries),
+    Option("streams", (), "Files", is_many=True,
+           help="JSON lines in place of runs: one file, or control and test; FILE:COLUMN is one stream of a file"),
+    Option("checkpoint", "", "Checkpoint",
+           lambda *_: {"": "none"} | {entry.name: entry.name for entry in load_registry().entries},
            help="That gives exact parts: ALIAS:STEP"),
-    Option("files_lp", "", "LP of files", lambda *_: named(name for name in LPS if name != NO_LP),
+    Option("files_lp", "", "LP of files", {"": "none"} | {name: name for name in LPS if name != NO_LP},
            help="That acted at their server, for a checkpoint"),
 )  # fmt: skip
 COLUMNS = {
@@ -54,7 +56,7 @@ COLUMNS = {
     "control": Column("control", "nat"),
     "test": Column("test", "nat"),
     "difference": Column("test - control", "nat"),
-    **{cause: Column(cause, "nat") for cause in CAUSES},
+    **{cause: Column(cause, "nat") for cause in get_args(Cause)},
 }
 CHARTS = (
     Chart("bars", "nat", "cause", colour="cause", hover=("cause", "nat", "size_nat", "known")),
@@ -62,21 +64,20 @@ CHARTS = (
           hover=("sequence", "position", "piece", "control", "test")),
 )  # fmt: skip
 TABLES = ("main", "tokens")
-VERSION, MOST_SHOWN = 2, 500  # tokens that are shown, the farthest apart first
+VERSION, MOST_SHOWN = 3, 500  # tokens that are shown, the farthest apart first
 
 
-def named(choices: Iterable[str]) -> dict[str, str]:
-    return {"": "none", **{name: name for name in choices}}
-
-
-def streams_of(store: Store, entries: Sequence[Entry], options: Options) -> tuple[Streams, str]:
-    """And the sources' names."""
+def streams_of(
+    store: Store, entries: Sequence[Entry], options: Options, most: int = MOST_TOKENS
+) -> tuple[Streams, str]:
+    """And the sources' names. Of two files the first stream of each."""
     files = options["streams"]
     if not 1 <= len(files or entries) <= 2:
         raise DriftscopeError("two streams are compared", "Choose one or two runs, or give files by --streams")
-    read = [read_file(Path(file)) for file in files] or [read_run(store, entry) for entry in entries]
+    read = [read_file(file) for file in files] or [[read_run(store, entry)] for entry in entries]
+    streams = [stream for of in read for stream in of[: 2 // len(read)]]
     names = [Path(file).name for file in files] or list(run_names(entries).values())
-    return paired(read[0], read[1] if len(read) > 1 else None), " and ".join(names)
+    return paired(*streams, most=most), " and ".join(names)
 
 
 def checkpoint_of(entries: Sequence[Entry], options: Options) -> str:
@@ -87,14 +88,18 @@ def checkpoint_of(entries: Sequence[Entry], options: Options) -> str:
 
 def kept_of(entries: Sequence[Entry], options: Options) -> dict[str, KeptTable]:
     """What was computed, by table: it holds for these files or runs, and these weights."""
-    digests = list[Any]()
-    for file in options["streams"]:
-        with open_file(Path(file)) as opened:
-            digests.append(hashlib.file_digest(opened, "sha256").hexdigest())
+    sources: list[Any] = [list(entry.key) for entry in entries]
+    if options["streams"]:
+        sources = [[column, digest_of(path)] for path, column in map(split_source, options["streams"])]
     model = checkpoint_of(entries, options)
     weights = weights_of(load_registry().find(model)) if model else []
-    key = [VERSION, digests or [list(entry.key) for entry in entries], weights, options["files_lp"]]
+    key = [VERSION, sources, weights, options["files_lp"]]
     return {name: KeptTable(f"logprobs-{name}", key) for name in ("main", "tokens", "facts")}
+
+
+def digest_of(path: Path) -> str:
+    with open_file(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def depends(store: Store, entries: Sequence[Entry], options: Options) -> str:
@@ -103,75 +108,70 @@ def depends(store: Store, entries: Sequence[Entry], options: Options) -> str:
 
 def compute(store: Store, entries: Sequence[Entry], options: Options, device: str) -> Tables:
     """With the checkpoint; kept."""
-    from engine.logits.mismatch_model import explain
+    from engine.logits.mismatch_model import MOST_SCORED, explain
     from engine.lp.constraint import Constraint, LpParameters, build_constraint
     from engine.models.loading import load_model
 
-    streams, names = streams_of(store, entries, options)
+    streams, names = streams_of(store, entries, options, MOST_SCORED)
     loaded = load_model(load_registry().find(checkpoint_of(entries, options)), device, "float32")
+    run = None if options["streams"] else facts_of(entries[0])
     constraint: Constraint | None = None
-    style: Descriptors = "plain"
-    if options["streams"] and options["files_lp"]:
-        form = LpParameters(form=loaded.entry.numbers)
+    style: Descriptors = "plain" if run is None else run.descriptors
+    if run is not None and run.lp_record.name in LPS and run.constraint != NO_LP:
+        constraint = constraint_of_run(run, loaded.tokenizer, loaded.vocab_rows)
+    elif run is None and options["files_lp"]:
+        form, style = LpParameters(form=loaded.entry.numbers), lp_record(options["files_lp"]).descriptors or style
         constraint = build_constraint(options["files_lp"], loaded.tokenizer, loaded.vocab_rows, form)
-    elif not options["streams"] and (run := facts_of(entries[0])).lp_record.name in LPS and run.constraint != NO_LP:
-        constraint, style = constraint_of_run(run, loaded.tokenizer, loaded.vocab_rows), run.descriptors
-    analysis = explain(streams, loaded, constraint, style)
-    unread = len(streams.sequences) - len(analysis.streams.sequences)
-    made = as_tables(analysis, names, loaded.tokenizer.piece, unread)
+    parts = explain(streams, loaded, constraint, style)
+    made = as_tables(streams, parts, names, loaded.tokenizer.piece)
     for name, kept in kept_of(entries, options).items():
         kept.write(made[name])
     return made
 
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
-    model, files = checkpoint_of(entries, options), options["streams"]
-    kept = {name: table.read() for name, table in kept_of(entries, options).items()} if model else {}
+    is_asked = bool(checkpoint_of(entries, options))
+    kept = {name: table.read() for name, table in kept_of(entries, options).items()} if is_asked else {}
     if made := {name: table for name, table in kept.items() if table is not None}:
         return made
-    if not 1 <= len(files or entries) <= 2:
-        return as_tables(analyse(paired([], None)), "", str)
+    if not 1 <= len(options["streams"] or entries) <= 2:
+        return as_tables(paired([]), [], "", str)
     streams, names = streams_of(store, entries, options)
-    require_second(
-        streams, names, model, [f"--streams={','.join(files)}"] if files else [of.id for of in entries], options
-    )
-    tokenizer = run_tokenizer(facts_of(entries[0]))[0] if entries and not files else None
-    return as_tables(analyse(streams), names, str if tokenizer is None else tokenizer.piece)
+    require_second(streams, names, entries, options)
+    tokenizer = run_tokenizer(facts_of(entries[0]))[0] if entries and not options["streams"] else None
+    return as_tables(streams, analyse(streams), names, str if tokenizer is None else tokenizer.piece)
 
 
-def require_second(streams: Streams, names: str, model: str, of: Sequence[str], options: Options) -> None:
-    is_one = len(streams.test) > 0 and bool(np.isnan(streams.test).all())
-    if is_one and not model:
+def require_second(streams: Streams, names: str, entries: Sequence[Entry], options: Options) -> None:
+    """An error where a stream or the checkpoint's reading is missing."""
+    model, files, lp = checkpoint_of(entries, options), options["streams"], options["files_lp"]
+    is_lone = len(streams.test) > 0 and bool(np.isnan(streams.test).all())
+    if is_lone and not model:
         raise DriftscopeError(f"{names} has one stream alone", "Give a second one, or --checkpoint ALIAS:STEP")
-    if len(streams.test) and (is_one or options["checkpoint"]):
-        lp = [f"--files-lp={options['files_lp']}"] if options["files_lp"] else []
-        raise NeedsWork(f"{model} has not read these tokens", ["logprobs", *of, f"--checkpoint={model}", *lp])
+    if is_lone or (options["checkpoint"] and len(streams.test)):
+        sources = [f"--streams={','.join(files)}"] if files else [entry.id for entry in entries]
+        command = ["logprobs", *sources, f"--checkpoint={model}", *([f"--files-lp={lp}"] if lp else [])]
+        raise NeedsWork(f"{model} has not read these tokens", command)
 
 
-def as_tables(analysis: Analysis, names: str, piece: Callable[[int], str], unread: int = 0) -> Tables:
-    """``unread``: sequences that the checkpoint was not asked of, since it reads no more tokens."""
-    streams, parts = analysis.streams, analysis.parts
-    change, total = streams.test - streams.control, sum(np.abs(part).sum() for part in parts.values())
+def as_tables(streams: Streams, parts: Sequence[Part], names: str, piece: Callable[[int], str]) -> Tables:
+    change = sum((part.nat for part in parts), np.zeros(len(streams.control)))
+    test, sizes = streams.control + change, [np.abs(part.nat) for part in parts]
+    total = sum(size.sum() for size in sizes) or 1
     causes = []
-    for cause, part in parts.items():
-        finding = next((finding for finding in analysis.findings if finding.cause == cause), None)
-        if finding is None and not part.any():
-            continue
-        known, detail = "", "within noise"
-        if finding is not None:
-            known, detail = "certain" if finding.is_certain else "hint", finding.detail
-        sums = {"nat": part.mean(), "size_nat": np.abs(part).mean(), "share": np.abs(part).sum() / (total or 1)}
-        causes.append({"cause": cause, "known": known, **sums, "detail": detail})
-    differs = np.flatnonzero(scaled(streams.control, streams.test) > NOISE_OF_TOKEN)
+    for part, size in zip(parts, sizes, strict=True):
+        if part.known or size.any():
+            sums = {"nat": part.nat.mean(), "size_nat": size.mean(), "share": size.sum() / total}
+            causes.append({"cause": part.cause, "known": part.known, **sums, "detail": part.detail})
+    differs = np.flatnonzero(scaled(streams.control, test) > NOISE_OF_TOKEN)
     tokens = []
     for place in differs[np.argsort(-np.abs(change[differs]))][:MOST_SHOWN].tolist():
         logged, position = streams.sequences[streams.sequence[place]][1], int(streams.at_test[place])
         about = {"sequence": logged.name, "position": position, "piece": piece(int(logged.ids[position]))}
-        values = {"control": streams.control[place], "test": streams.test[place], "difference": change[place]}
-        tokens.append({**about, **values, **{row["cause"]: parts[row["cause"]][place] for row in causes}})
-    facts = {"names": names, "tokens": len(change), "differing": len(differs), "left_out": streams.left_out}
-    facts["unread"] = unread
-    facts["nat"] = float(change.mean()) if len(change) else 0.0
+        values = {"control": streams.control[place], "test": test[place], "difference": change[place]}
+        tokens.append({**about, **values} | {part.cause: part.nat[place] for part in parts})
+    counts = {"tokens": len(change), "differing": len(differs), "left_out": streams.left_out, "unread": streams.unread}
+    facts = {"names": names, "nat": change.mean() if len(change) else 0.0, **counts}
     return {
         "main": rows_table(causes, ["cause", "known", "nat", "size_nat", "share", "detail"]),
         "tokens": rows_table(tokens, ["sequence", "position", "piece", "control", "test", "difference"]),
