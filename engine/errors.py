@@ -40,7 +40,7 @@ MOST_KNOWN = 40  # names in a message
 
 def nearest(name: str, candidates: Iterable[str]) -> str:
     """``Did you mean ...?`` with the likeliest of the known names, or where none is near the known ones."""
-    names = list(dict.fromkeys(name.replace("`", "'") for name in candidates))  # a page shows `this` as code
+    names = list(dict.fromkeys(name.replace("`", "'") for name in candidates if name))  # a page shows `this` as code
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
     if near:
         return f"Did you mean {' or '.join(near)}?"

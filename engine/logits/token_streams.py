@@ -63,6 +63,8 @@ class Streams:
 
     sequences: list[tuple[Logged, Logged]]  # the control's and the test's
     left_out: int  # sequences without a partner of the same text
+    excluded: int  # tokens with a value in one stream and minus infinity in the other
+    one_sided: int  # with a value in one, and nothing in the other
     unread: int  # those behind the most tokens
     sequence: Whole
     at_control: Whole  # in the ids of its sequence
@@ -165,14 +167,19 @@ def paired(first: Sequence[Logged], second: Sequence[Logged] | None = None, *, m
                 pairs.append((one, other, at))
     ends = np.cumsum([max(len(one.ids), len(other.ids)) for one, other, _ in pairs])
     read = pairs[: max(1, int((ends <= most).sum()))]
-    columns = list[Any]()
+    columns, excluded, one_sided = list[Any](), 0, 0
     for number, (one, other, at) in enumerate(read):
         control, test = one.values[at[0]], other.values[at[1]] if second else np.full(at.shape[1], np.nan)
         counts = np.isfinite(control) & (np.isfinite(test) | (second is None))
+        if second:
+            is_lone = np.isfinite(control) != np.isfinite(test)
+            excluded += int((is_lone & (np.isneginf(control) | np.isneginf(test))).sum())
+            one_sided += int((is_lone & (np.isnan(control) | np.isnan(test))).sum())
         columns.append([np.full(counts.sum(), number), *at[:, counts], control[counts], test[counts]])
     flat = [np.concatenate(of) for of in zip(*columns, strict=True)] or [np.empty(0, dtype=np.int64)] * 5
     left_out = max(len(first), len(others)) - len(pairs)
-    return Streams([(one, other) for one, other, _ in read], left_out, len(pairs) - len(read), *flat)
+    sequences = [(one, other) for one, other, _ in read]
+    return Streams(sequences, left_out, excluded, one_sided, len(pairs) - len(read), *flat)
 
 
 def same_tokens(first: Whole, second: Whole) -> Whole:

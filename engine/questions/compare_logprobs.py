@@ -64,7 +64,7 @@ CHARTS = (
           hover=("sequence", "position", "piece", "control", "test")),
 )  # fmt: skip
 TABLES = ("main", "tokens")
-VERSION, MOST_SHOWN = 3, 500  # tokens that are shown, the farthest apart first
+VERSION, MOST_SHOWN = 4, 500  # tokens that are shown, the farthest apart first
 
 
 def streams_of(
@@ -134,7 +134,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     kept = {name: table.read() for name, table in kept_of(entries, options).items()} if is_asked else {}
     if made := {name: table for name, table in kept.items() if table is not None}:
         return made
-    if not 1 <= len(options["streams"] or entries) <= 2:
+    if not options["streams"] and not 1 <= len(entries) <= 2:
         return as_tables(paired([]), [], "", str)
     streams, names = streams_of(store, entries, options)
     require_second(streams, names, entries, options)
@@ -170,7 +170,8 @@ def as_tables(streams: Streams, parts: Sequence[Part], names: str, piece: Callab
         about = {"sequence": logged.name, "position": position, "piece": piece(int(logged.ids[position]))}
         values = {"control": streams.control[place], "test": test[place], "difference": change[place]}
         tokens.append({**about, **values} | {part.cause: part.nat[place] for part in parts})
-    counts = {"tokens": len(change), "differing": len(differs), "left_out": streams.left_out, "unread": streams.unread}
+    counts = {name: getattr(streams, name) for name in ("left_out", "excluded", "one_sided", "unread")}
+    counts |= {"tokens": len(change), "differing": len(differs)}
     facts = {"names": names, "nat": change.mean() if len(change) else 0.0, **counts}
     return {
         "main": rows_table(causes, ["cause", "known", "nat", "size_nat", "share", "detail"]),
@@ -191,11 +192,18 @@ def answer(tables: Tables, options: Options) -> str:
         if row["known"]:
             part = f"{signed_nat(row['nat'])} per token, {percent(row['share'])} of all parts"
             lines.append(f"{capitalised(row['cause'])} ({row['known']}): {part}; {row['detail']}.")
+    if facts["excluded"]:
+        tokens = counted(facts["excluded"], "token")
+        lines.append(
+            f"Minus infinity in one stream alone: {tokens}, which a filter or an LP excludes there; in no part."
+        )
     if len(lines) == 1:
         lines.append("No cause: what differs is within the noise of number formats.")
     notes = []
     if facts["left_out"]:
         notes.append(f"{counted(facts['left_out'], 'sequence')} without a partner of the same text.")
+    if facts["one_sided"]:
+        notes.append(f"{counted(facts['one_sided'], 'token')} with a value in one stream alone, not compared.")
     if facts["unread"]:
         notes.append(f"{counted(facts['unread'], 'sequence')} not read: the checkpoint reads the first tokens alone.")
     return answer_text(lines, notes)

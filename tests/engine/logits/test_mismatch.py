@@ -14,7 +14,7 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from engine.errors import FileError
+from engine.errors import DriftscopeError, FileError
 from engine.logits import mismatch_model
 from engine.logits.mismatch import NOISE, Cause, Part, analyse, noise_of
 from engine.logits.mismatch_model import explain
@@ -175,6 +175,22 @@ def test_a_place_that_was_filled_up_is_a_masked_token(tmp_path: Path) -> None:
         "trainer_logprobs": [-0.5] * 6 + [-2] * 3,
     }
     assert named(analyse(paired(*read_file(lines(tmp_path, row))))) == ["masked tokens compared"]
+
+
+def test_tokens_that_one_stream_excludes_or_lacks_are_counted(tmp_path: Path) -> None:
+    row = {
+        "token_ids": [*range(9)],
+        "inference_logprobs": [-0.5] * 9,
+        "trainer_logprobs": [-0.5] * 4 + [float("-inf")] * 3 + [None] * 2,
+    }
+    file = lines(tmp_path, row)
+    streams = paired(*read_file(file))
+    assert (len(streams.control), streams.excluded, streams.one_sided) == (4, 3, 2)
+    answer = ask(DEMO_STORE, "compare_logprobs", [], {"streams": file}).answer
+    assert "Minus infinity in one stream alone: 3 tokens" in answer and "No cause" not in answer
+    assert "2 tokens with a value in one stream alone" in answer
+    with pytest.raises(DriftscopeError, match="two streams are compared"):
+        ask(DEMO_STORE, "compare_logprobs", [], {"streams": f"{file},{file},{file}"})
 
 
 def test_sequences_behind_the_most_tokens_are_counted(tmp_path: Path) -> None:
