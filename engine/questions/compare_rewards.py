@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from engine.figures.statistics import Bootstrap
+from engine.chem.verdict import CODES, NOT_JUDGED
+from engine.figures.statistics import LEAST_MOLECULES, Bootstrap
 from engine.figures.words import listed, number, percent, span
-from engine.questions.compare_steps import judged_steps, notes_of
+from engine.questions.compare_steps import IS_OPEN, judged_steps, notes_of, reward_names
 from engine.questions.compare_steps import keys_of as depends
 from engine.questions.question import Chart, Column, Of, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry
@@ -30,6 +31,7 @@ OF = Of("run", least=1, most=41)
 OPTIONS = ()
 NEAR_BEST, SATURATED, FLAT = 0.02, 0.9, 0.99
 PAYS, PAYS_MORE, LEAST_PAIRS = 0.4, 0.55, 20
+NO_VALUE = "no value in any answer"
 BAD = {
     "misread": ("text that the reader misreads", "misread_ang IS NOT NULL", "usable"),
     "hand": ("a wrong hand", "NOT stereo_right", "stereo_right"),
@@ -55,6 +57,7 @@ COLUMNS = {
     "pairs": Column("pairs"),
     "mean_bad": Column("mean, bad"),
     "mean_good": Column("mean, good"),
+    "is_open": Column(is_hidden=True),
     "name": Column(is_hidden=True),
 }
 CHARTS = (
@@ -62,9 +65,9 @@ CHARTS = (
           hover=("name", "bad", "chance", "pairs", "mean_bad", "mean_good")),
 )  # fmt: skip
 TABLES = ("main", "pairs")
-_ANSWERS = """
+_ANSWERS = f"""
 answers AS (
-    SELECT run_id, smiles, clean, stereo_right, geometry_right, usable, misread_ang,
+    SELECT run_id, smiles, clean, stereo_right, geometry_right, usable, misread_ang, {IS_OPEN} AS is_open,
            given.name AS reward, given.value AS paid
     FROM samples JOIN (SELECT run_id, sample_id, misread_ang, unnest(rewards) AS given FROM rollouts)
     USING (run_id, sample_id) WHERE given.value IS NOT NULL AND passed IS NOT NULL
@@ -79,7 +82,7 @@ prompts AS (
     ) GROUP BY reward
 )
 SELECT reward, count(*)::BIGINT AS answers, avg(paid) AS mean, stddev_pop(paid) AS spread, any_value(least) AS least,
-       any_value(best) AS best, any_value(flat) AS flat,
+       any_value(best) AS best, any_value(flat) AS flat, bool_and(is_open) AS is_open,
        avg((paid >= best - {NEAR_BEST} * (best - least))::INT) FILTER (run_id = $last) AS near_best
 FROM answers JOIN ends USING (reward) LEFT JOIN prompts USING (reward) GROUP BY reward ORDER BY reward
 """
@@ -111,9 +114,8 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         ids = [run.id for run in steps]
         of_rewards = [dict(row) for row in store.table(OVER_ALL, {"last": ids[-1]}, of=ids).to_pylist()] if ids else []
         compared = [row for name in BAD for row in pairs_of(store, ids, name)] if of_rewards else []
-        for row in of_rewards:
-            own = [pair for pair in compared if pair["reward"] == row["reward"]]
-            rows.append({"training": training, **row, "finding": "; ".join(findings(row, own)) or "none"})
+        found = [*with_findings(of_rewards, compared), *without_value(of_rewards, reward_names(store, steps))]
+        rows += [{"training": training, **row} for row in found]
         name = f"{training}: " if len(judged) > 1 else ""
         pairs += [{"training": training, "name": f"{name}{pair['reward']}", **pair} for pair in compared]
     return {
@@ -132,7 +134,8 @@ def pairs_of(store: Store, ids: Sequence[str], name: str) -> Iterator[dict[str, 
         each = {key: found[key].to_numpy()[rewards == reward] for key in found.column_names if key != "reward"}
         pairs = each["bads"] * each["goods"]  # [prompts]
         chance = Bootstrap(len(pairs)).ratio(each["more"], pairs)
-        low, high = (chance and chance.ends) or (None, None)
+        is_told = len(pairs) >= LEAST_MOLECULES
+        low, high = (is_told and chance and chance.ends) or (None, None)
         yield {
             "reward": reward,
             "bad": words,
@@ -143,6 +146,20 @@ def pairs_of(store: Store, ids: Sequence[str], name: str) -> Iterator[dict[str, 
             "mean_bad": float(each["paid_bad"].sum() / each["bads"].sum()),
             "mean_good": float(each["paid_good"].sum() / each["goods"].sum()),
         }
+
+
+def with_findings(rewards: Sequence[dict[str, Any]], pairs: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Without pairs, that nothing is found says nothing."""
+    for row in rewards:
+        own = [pair for pair in pairs if pair["reward"] == row["reward"]]
+        unpaired = NOT_JUDGED[CODES] if row["is_open"] else "no prompt has both a good and a bad answer"
+        no_finding = "none" if own else f"nothing could be compared ({unpaired})"
+        yield {**row, "finding": "; ".join(findings(row, own)) or no_finding}
+
+
+def without_value(rewards: Sequence[dict[str, Any]], names: Sequence[str]) -> list[dict[str, Any]]:
+    valued = {row["reward"] for row in rewards}
+    return [{"reward": name, "finding": NO_VALUE} for name in names if name not in valued]
 
 
 def findings(row: dict[str, Any], pairs: Sequence[dict[str, Any]]) -> Iterator[str]:
@@ -179,4 +196,7 @@ def answer(tables: Tables, options: Options) -> str:
             lines.append(f"{name}: {row['finding']}.")
     if fine:
         lines.append(f"Nothing was found in {listed(fine)}.")
-    return answer_text(lines, notes_of(tables))
+    notes = notes_of(tables)
+    if None in tables["pairs"]["low"].to_pylist():
+        notes.append(f"With fewer than {LEAST_MOLECULES} prompts that have both kinds of answers there is no interval.")
+    return answer_text(lines, notes)

@@ -1,11 +1,11 @@
 """Answers of a training step by step: how many pass, are usable, cover references, are alike, and what they are paid.
 
 One run stands for all steps of its training. *Passed* is the reports' rule, *usable* what is clean with stereo and
-geometry right. *Collapsed* is the share of answers within 0.1 Å of another one of their prompt, by the distances
-between their atoms; a molecule that cannot bend always is, so what counts is the change over steps. *Coverage* is COV-R
-of steps that were evaluated (`evaluate RUN --steps`). A chosen reward is drawn for answers that are usable and for
-those that are not: training by it makes more of what is paid more. How many samples a step has is the training's
-choice, and the difference of two steps may be noise.
+geometry right; codes without a decoder are not judged, and left out of it. *Collapsed* is the share of answers within
+0.1 Å of another one of their prompt, by the distances between their atoms; a molecule that cannot bend always is, so
+what counts is the change over steps. *Coverage* is COV-R of steps that were evaluated (`evaluate RUN --steps`). A
+chosen reward is drawn for answers that are usable and for those that are not: training by it makes more of what is paid
+more. How many samples a step has is the training's choice, and the difference of two steps may be noise.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from engine.chem.verdict import CODES, NOT_JUDGED
 from engine.comparing.evaluation import EvaluationRequest, computed_cov_r
 from engine.errors import RunError
 from engine.figures.words import counted, number, percent
@@ -28,6 +29,8 @@ TITLE = "How do answers change over the steps of a training?"
 OF = Of("run", least=1, most=41)
 Row = dict[str, Any]
 COLLAPSED_ANG = 0.1
+IS_OPEN = f"coalesce(list_distinct(list_transform(failed, lambda found: found['check'])) = ['{CODES}'], false)"
+"""Of a sample, in SQL: nothing of its molecule was judged. A text that cannot be read is judged, and not usable."""
 NAMES = """
 SELECT DISTINCT given.name AS name FROM (SELECT unnest(rewards) AS given FROM rollouts) ORDER BY name
 """
@@ -37,7 +40,10 @@ def trainings_of(store: Store, entries: Sequence[Entry]) -> dict[str, list[Entry
     """By training, all its steps, in their order; an error where no run is such a step."""
     by_training = {str(entry.row["training"]): entry for entry in entries if is_step(entry)}
     if not by_training:
-        raise RunError("none of these runs is a step of a training", "Import completions that TRL logs, and choose one")
+        problem = "none of these runs is a step of a training"
+        if any(entry.row.get("reported_failures") is not None for entry in entries):
+            problem += ": a validation's list has only failures, and so no shares"
+        raise RunError(problem, "Import completions that TRL logs, and choose one")
     return {name: [run for run in steps_of(store, entry) if is_step(run)] for name, entry in by_training.items()}
 
 
@@ -91,6 +97,7 @@ COLUMNS = {
     "passed": Column("passed", "%", "By the reports' rule"),
     "clean": Column("clean", "%"),
     "usable": Column("usable", "%", "Clean, stereo and geometry right"),
+    "not_judged": Column("not judged", help="Answers in codes without a decoder"),
     "collapsed": Column(
         "collapsed", "%", "Within 0.1 Å of another answer of the prompt, of those that can be compared"
     ),
@@ -112,15 +119,16 @@ CHARTS = (
 TABLES = ("main",)
 SQL = f"""
 WITH answers AS (
-    SELECT run_id, passed, clean, usable, nearest_ang,
+    SELECT run_id, passed, clean, nearest_ang, {IS_OPEN} AS is_open,
+           CASE WHEN NOT is_open THEN coalesce(usable, false) END AS usable,
            list_extract(list_filter(rewards, lambda given: given.name = $reward), 1).value AS paid
     FROM samples JOIN rollouts USING (run_id, sample_id) WHERE passed IS NOT NULL
 )
 SELECT run_id, count(*)::BIGINT AS answers, avg(passed::INT) AS passed, avg(clean::INT) AS clean,
-       avg(coalesce(usable, false)::INT) AS usable,
+       avg(usable::INT) AS usable, nullif(count_if(is_open), 0)::BIGINT AS not_judged,
        avg((nearest_ang < {COLLAPSED_ANG})::INT) AS collapsed, round(median(nearest_ang), 4) AS nearest_ang,
        avg(paid) AS paid, avg(paid) FILTER (usable) AS paid_usable,
-       avg(paid) FILTER (usable IS NOT TRUE) AS paid_unusable
+       avg(paid) FILTER (NOT usable) AS paid_unusable
 FROM answers GROUP BY run_id
 """
 
@@ -177,6 +185,9 @@ def answer(tables: Tables, options: Options) -> str:
         else:
             shares = [f"{MEASURES[name]} {percent(end)}" for name, (_, end) in ends.items()]
             lines.append(f"{training}, step {last['step']}: {', '.join(shares)}.")
+        if open_ := sum(row["not_judged"] or 0 for row in rows):
+            answers = counted(sum(row["answers"] or 0 for row in rows), "answer")
+            lines.append(f"{open_:,} of {answers} {NOT_JUDGED[CODES]}.")
         if None not in (last["paid_usable"], last["paid_unusable"]):
             pays = f"{number(last['paid_usable'])} for usable answers and {number(last['paid_unusable'])} for others"
             lines.append(f"At step {last['step']} `{options['reward']}` pays {pays}.")

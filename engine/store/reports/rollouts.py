@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 from engine.chem.enriched import prompt_of
 from engine.chem.other_forms import OTHER_WORDS, other_form
 from engine.errors import FileError, one_line, shown
+from engine.figures.words import agreeing
 from engine.lp_records import NO_LP
 from engine.records import Alphabet, NumberFormat
 from engine.store.columns import Table
@@ -49,6 +50,7 @@ MOST_DIGITS = 18
 """Of a step."""
 _STEP = re.compile(r"step[ _]?(\d+)", re.IGNORECASE)
 _BLOCK = re.compile(r"^--- Failure #\d+ ---[ \t]*$", re.MULTILINE)
+_TOTAL = re.compile(r"^Total failures:[ \t]*(\d{1,18})[ \t]*$", re.MULTILINE)
 _FIELDS = re.compile(
     r"\s*SMILES:(?P<prompt>.*?)\n\s*Full Generated String:(?P<completion>.*)\n\s*Fail Type:(?P<code>[^\n]*)", re.DOTALL
 )
@@ -102,6 +104,10 @@ def import_failures(store: Store, path: Path, **how: Any) -> list[Entry]:
         raise FileError(f"{shown(path.name)} {problem}", "Give the file that a validation wrote")
     if left := len(parts) - len(matches):
         how["warn"](f"{shown(path.name)}: {left:,} of {len(parts):,} failures cannot be read")
+    stated = _TOTAL.search(text[:1_000])
+    if stated and int(stated[1]) > len(parts):
+        is_or_are = agreeing(len(parts), "is", "are")
+        how["warn"](f"{shown(path.name)}: {len(parts):,} of {int(stated[1]):,} failures {is_or_are} in the file")
     columns = {name: [match[name].strip() for match in matches] for name in ("prompt", "completion")}
     extra = [json.dumps({"error_code": match["code"].strip(), REPORTED_PASSED: False}) for match in matches]
     table = pa.table({"step": [int(step[1])] * len(matches), **columns})

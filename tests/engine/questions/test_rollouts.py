@@ -32,12 +32,13 @@ def store(tmp_path: Path) -> Store:
 def write_step(
     store: Store,
     step: int,
-    rewards: Mapping[str, Callable[[Answer, random.Random], float]],
+    rewards: Mapping[str, Callable[[Answer, random.Random], float | None]],
     *,
     usable: float = 0.5,
     near: float | None = 0.5,
     prompts: int = 30,
     is_judged: bool = True,
+    verdict_of_all: Mapping[str, Any] | None = None,
     training: str = "made",
     **columns: Any,
 ) -> str:
@@ -56,11 +57,13 @@ def write_step(
             "usable": answer["is_usable"],
             "failed": [],
         }
+        if verdict_of_all is not None:
+            verdict = {**dict.fromkeys(verdict), **verdict_of_all}
         row = sample_row(number, smiles="C" * (1 + number // 8), **(verdict if is_judged else {}))
         unread = {} if is_judged else {"passed": None, "clean": None, "decodes": None}
         samples.append({"run_id": run_id, **row, **unread})
         given = [{"name": name, "value": pay(answer, draws)} for name, pay in rewards.items()]
-        misread = 5.0 if answer["is_misread"] else None
+        misread = 5.0 if answer["is_misread"] and verdict_of_all is None else None
         about = {"run_id": run_id, "sample_id": number, "misread_ang": misread, "nearest_ang": near}
         rollouts.append({**about, "rewards": given, "advantage": 0.0})
     row = {
@@ -144,6 +147,39 @@ def test_the_chance_is_that_of_all_pairs_of_a_prompt(store: Store) -> None:
     assert hand["low"] == hand["high"] == pytest.approx(hand["chance"])  # every prompt is the same
 
 
+def test_few_prompts_have_no_interval_and_a_reward_without_a_value_is_named(store: Store) -> None:
+    pays = {"r": sound, "none": lambda answer, draws: None}
+    for prompts, is_told in ((5, False), (6, True)):
+        answered = ask(store, "compare_rewards", [write_step(store, 1, pays, prompts=prompts, training=f"{prompts}")])
+        pairs = [row for row in answered.tables["pairs"].to_pylist() if row["bad"] == "a wrong hand"]
+        assert [(row["low"] is not None, row["high"] is not None) for row in pairs] == [(is_told, is_told)]
+        assert ("fewer than 6 prompts" in answered.answer) is not is_told
+        assert "`none`: no value in any answer." in answered.answer
+
+
+def test_codes_without_a_decoder_are_left_out_of_what_is_usable(store: Store) -> None:
+    codes = {"clean": True, "failed": [{"check": "codes", "atoms": [], "detail": "not judged"}]}
+    run = write_step(store, 1, {"sound": sound}, verdict_of_all=codes)
+    answered = ask(store, "compare_steps", [run], {"reward": "sound"})
+    (row,) = answered.tables["main"].to_pylist()
+    assert (row["passed"], row["usable"], row["paid_unusable"], row["not_judged"]) == (1.0, None, None, 240)
+    assert answered.answer.endswith(
+        "passed 100 %, collapsed 0 %.\n240 of 240 answers not judged: codes without a decoder."
+    )
+    assert findings(store, run) == {"sound": "nothing could be compared (not judged: codes without a decoder)"}
+    write_step(store, 2, {"sound": sound}, usable=0.0)
+    for row in ask(store, "compare_steps", [run]).tables["main"].to_pylist():
+        assert (row["usable"], row["not_judged"]) == ((None, 240) if row["step"] == 1 else (0.0, None))
+
+
+def test_a_text_that_was_never_read_is_not_usable(store: Store) -> None:
+    unread = {"failed": [{"check": "loaded", "atoms": [], "detail": "nothing to judge"}]}
+    run = write_step(store, 1, {"sound": sound}, verdict_of_all=unread)
+    (row,) = ask(store, "compare_steps", [run]).tables["main"].to_pylist()
+    assert (row["usable"], row["not_judged"]) == (0.0, None)
+    assert "no prompt has both a good and a bad answer" in findings(store, run)["sound"]
+
+
 def test_figures_of_each_step_in_their_order(store: Store) -> None:
     runs = [
         write_step(store, step, {"sound": sound}, usable=usable, near=near)
@@ -190,7 +226,7 @@ def test_what_is_not_judged_or_no_training_says_so(store: Store) -> None:
         assert commands == [f"python -m engine judge {waiting} --steps"] and "left out" in answered.answer
     failures = write_step(store, 9, {}, reported_failures=240)
     assert ask(store, "compare_steps", [judged]).tables["main"]["step"].to_pylist() == [2]
-    with pytest.raises(RunError, match="none of these runs is a step of a training"):
+    with pytest.raises(RunError, match="none of these runs is a step of a training: a validation's list has only"):
         ask(store, "compare_steps", [failures])
     write_run(store, "usual", [sample_row(0)])
     with pytest.raises(RunError, match="none of these runs is a step of a training"):

@@ -216,6 +216,11 @@ def test_failures_that_do_not_read_are_counted(store: Store, tmp_path: Path) -> 
     path = texts(tmp_path, "failed_step_3.txt", FAILED + "\n--- Failure #2 ---\nSMILES: CC\n")
     import_failures(store, path, bins=UNIFORM, warn=warned.append)
     assert warned == ["'failed_step_3.txt': 1 of 2 failures cannot be read"]
+    for number, content in ((5, FAILED), (6, FAILED_LINES)):
+        whole = content.replace("failures: 1", "failures: 7")
+        path = texts(tmp_path, f"failed_step_{number}.txt", whole)
+        import_failures(store, path, bins=UNIFORM if content == FAILED else None, warn=warned.append)
+        assert warned.pop() == f"'failed_step_{number}.txt': 1 of 7 failures is in the file"
     with pytest.raises(FileError, match="lists no failure"):
         import_failures(store, texts(tmp_path, "failed_step_4.txt", FAILED[:90]), warn=pytest.fail)
 
