@@ -6,8 +6,8 @@ Where atoms are only a decoder knows, and only of a whole text. A decoder is a m
     mine = "mine.decoder"  # with ``load(weights: Path)``, which returns a function of tokens and codes
 
 The function gets a text's SMILES tokens (``[C]``, ``(``, ``[O]``) and their codes, and returns x, y and z for each
-token, in angstrom; those of atoms count. `demo-codes` is such a module, of ours. Weights are safetensors: nothing here
-unpickles.
+token, in angstrom; those of atoms count. Where it has an attribute ``codes``, that is how many codes it was trained
+with. `demo-codes` is such a module, of ours. Weights are safetensors: nothing here unpickles.
 """
 
 from __future__ import annotations
@@ -43,8 +43,10 @@ _UNIT = re.compile(
     re.DOTALL | re.ASCII,
 )
 _CONVERTER = (
-    'from torch import load; from safetensors.torch import save_file; s = load({0}, map_location="cpu", '
-    'weights_only=True); save_file({{k: v.contiguous() for k, v in s.get("state_dict", s).items()}}, {1})'
+    "from torch import Tensor, load; from safetensors.torch import save_file; "
+    's = load({0}, map_location="cpu", weights_only=True); s = s.get("state_dict", s); '
+    "t = {{k: v.clone().contiguous() for k, v in s.items() if isinstance(v, Tensor)}}; assert t, list(s); "
+    "save_file(t, {1})"
 )
 
 Decoder = Callable[[Sequence[str], Sequence[int]], Any]
@@ -241,5 +243,7 @@ def codes_from(document: Mapping[str, Any], folder: Path = Path()) -> CodeFormat
         levels=tuple(levels), decoder=decoder, weights=str((folder / weights).absolute()) if weights else ""
     )
     if decoder or weights:
-        checked_decoder(form.decoder, form.weights)
+        known = getattr(checked_decoder(form.decoder, form.weights), "codes", form.codes)
+        if isinstance(known, int) and known != form.codes:
+            raise ValueError(f"its levels make {form.codes:,} codes, and its decoder has {known:,}")
     return form

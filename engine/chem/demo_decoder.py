@@ -31,6 +31,7 @@ class DemoDecoder:
         self._ids = {piece: number for number, piece in enumerate(pieces, start=1)}  # 0: a piece that it was not shown
         self.layers = sum(name.endswith(".qkv") for name in weights)
         self.bits = len(weights["bits"])
+        self.codes = 2**self.bits
         self.most_tokens = len(weights["positions"])
 
     def __call__(self, pieces: Sequence[str], codes: Sequence[int]) -> NDArray[np.float32]:
@@ -38,6 +39,8 @@ class DemoDecoder:
         weights = self._weights
         if len(pieces) > self.most_tokens:
             raise ValueError(f"{len(pieces)} tokens, and it takes {self.most_tokens} at most")
+        if (most := max(codes, default=0)) >= self.codes:
+            raise ValueError(f"a code {most:,}, and it has {self.codes:,}, from 0 on")
         bits = np.array(codes)[:, None] >> np.arange(self.bits) & 1  # [tokens, bits]
         signs = (2 * bits - 1).astype(np.float32)
         state = weights["pieces"][[self._ids.get(piece, 0) for piece in pieces]] + signs @ weights["bits"]

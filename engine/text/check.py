@@ -12,7 +12,7 @@ damaged text ours makes none, and the group's often makes one with atoms where t
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -188,8 +188,8 @@ def check_sample(
     LP's positions need not be as many as the text's blocks; then there is one conformer.
     """
     answer, found = find_answer(text, prompt), find_blocks(text, form)
-    starts = [block.start for block in found]
-    inside = [slice(bisect_left(starts, start), bisect_left(starts, end)) for start, end in answer.bodies]
+    starts = [block.start for block in found]  # a missing block may start where its conformer ends
+    inside = [slice(bisect_left(starts, start), bisect_right(starts, end)) for start, end in answer.bodies]
     if readings is None or (len(readings) != len(found) and len(inside) > 1):
         readings = read_blocks(found, form=form, lp=lp)
     of_each = [readings[part] for part in inside] if len(readings) == len(found) else [readings]
@@ -209,7 +209,7 @@ def check_sample(
 
 def _around(answer: Answer, starts: Sequence[int], inside: int) -> Iterator[str]:
     """What the answer has besides its conformers, of which the blocks are ``inside``."""
-    outside = bisect_left(starts, answer.end) - bisect_left(starts, answer.start) - inside
+    outside = bisect_right(starts, answer.end) - bisect_left(starts, answer.start) - inside
     if answer.further is not None:
         yield f"another prompt in the answer: {shown(answer.further)}"
     elif outside:

@@ -36,6 +36,7 @@ from engine.chem.pools import PoolConformer, pool_records, read_pool
 from engine.chem.smiles import in_text_order, parse_smiles, unread
 from engine.decode.plan import PRESETS
 from engine.errors import DriftscopeError, FileError, PlaceholderError, shown
+from engine.figures.words import counted
 from engine.lp_records import ALIASES, LPS, NO_LP, LpRecord, full_name, split_cleanup, stored_lp, usual_placeholder
 from engine.models.registry import load_registry
 from engine.records import (
@@ -273,8 +274,8 @@ def import_report(
             columns = _write(staging, items, run, progress, places)
             if places is not None:
                 columns["notes"] += f" {places.words}"
-                if places.of_others:
-                    warn(f"{shown(places.name)}: conformers of other molecules than asked: {places.of_others:,}")
+                for warning in places.warnings():
+                    warn(f"{shown(places.name)}: {warning}")
             return staging.publish(columns, **form)
     except (FileError, PlaceholderError) as error:
         raise FileError(f"{shown(path.name)}: {error.what}", error.fix) from error
@@ -329,24 +330,45 @@ class _Places:
             self._left[asked_molecule(conformer.asked)[1]].append(conformer)
         for queue in self._left.values():
             queue.reverse()
-        self._all, self._given, self.of_others = sum(map(len, self._left.values())), 0, 0
+        self._molecules = Counter({smiles: len(queue) for smiles, queue in self._left.items()})
+        self._texts = Counter[str]()
+        self._given, self._of_others = 0, 0
 
     def rows(self, run_id: str, samples: Sequence[Row]) -> list[Row]:
         """Of the table ``conformers``. A molecule without coordinates stands for a text that became none."""
         rows = []
+        if any(sample["conformers"] > 1 for sample in samples):
+            raise FileError("a text has several conformers", "Leave --conformers out: it has one molecule of a text")
+        self._texts.update(sample["smiles"] for sample in samples)
         for sample in samples:
             queue = self._left.get(sample["smiles"])
             conformer = queue.pop() if queue else None
             if conformer is not None and conformer.xyz:
                 ids = {"run_id": run_id, "sample_id": sample["sample_id"]}
                 rows.append({**ids, "smiles": conformer.smiles, "xyz": conformer.xyz})
-                self.of_others += conformer.same_graph is False
+                self._of_others += conformer.same_graph is False
         self._given += len(rows)
         return rows
 
     @property
     def words(self) -> str:
-        return f"Conformers of {self._given:,} texts by their index in {self.name}, which has {self._all:,}."
+        return (
+            f"Conformers of {self._given:,} texts by their index in {self.name}, which has {self._molecules.total():,}."
+        )
+
+    def warnings(self) -> Iterator[str]:
+        """Once all texts have theirs; FileError where none has one."""
+        if not self._given:
+            problem = f"no molecule of {shown(self.name)} is of one of its texts, or none has coordinates"
+            raise FileError(problem, "Give the conformers that these texts became")
+        if self._of_others:
+            yield f"conformers of other molecules than asked: {self._of_others:,}"
+        smiles = self._texts | self._molecules
+        differing = [one for one in smiles if self._texts[one] != self._molecules[one]]
+        if differing:
+            molecules, texts = self._molecules[differing[0]], self._texts[differing[0]]
+            example = f"{shown(differing[0])} {counted(molecules, 'molecule')}, {counted(texts, 'text')}"
+            yield f"of {len(differing):,} of {len(smiles):,} SMILES not as many molecules as texts: {example}"
 
 
 def rows_again(

@@ -49,6 +49,8 @@ def test_it_looks_both_ways(form: CodeFormat) -> None:
     assert np.abs(first[0] - other[0]).max() > 0.01 and decode(as_decimals(text, form)).smiles == smiles
     with pytest.raises(EnrichedError, match="219 tokens, and it takes 218 at most"):
         as_decimals("[C]<1>" * 219, form)
+    with pytest.raises(EnrichedError, match="a code 256, and it has 256, from 0 on"):
+        as_decimals("[C]<256>", CodeFormat(levels=(2,) * 9, decoder="demo-codes"))
     decoder = checked_decoder("demo-codes")
     assert np.asarray(decoder(["[Xe]", "?"], [0, 255])).shape == (2, 3)  # tokens that it was not shown
 

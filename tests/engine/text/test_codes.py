@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import sys
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 
 from engine.chem import codes
 from engine.chem.bin_files import read_bin_file
@@ -31,6 +33,7 @@ from engine.text.text_form import text_form_of
 from engine.text.tokenizer_build import QWEN_CODES, built_in
 from engine.text.tokenizers import TextTokenizer, load_tokenizer
 from tests.cli import run_json
+from tests.support import ROOT
 
 FORM = CodeFormat(levels=(2,) * 8)
 GOOD = "[C]<1>[C]<2>(<3>=<4>[O]<5>)<6>[O]<255>"
@@ -98,6 +101,17 @@ def test_a_sound_text_is_clean_and_a_cut_one_says_where() -> None:
 def test_several_conformers_are_each_checked() -> None:
     two = check_sample(text_of(GOOD) + text_of(GOOD.replace("<3>", "")), ACID, form=FORM)
     assert two.clean_each == (True, False) and two.conformers == 2
+
+
+def test_a_missing_code_at_a_conformers_end_is_one_of_its_blocks() -> None:
+    bare = GOOD.removesuffix("<255>")
+    one = check_sample(text_of(bare), ACID, form=FORM)
+    assert not one.decodes and one.why_not_clean[0] == "block 6 is missing_code: ''"
+    two = check_sample(text_of(bare) + text_of(GOOD), ACID, form=FORM)
+    assert two.clean_each == (False, True) and two.blocks == 14
+    assert two.why_not_clean == ("conformer 1: block 6 is missing_code: ''",)
+    cut = check_sample(f"[CONFORMER]{bare}", ACID, form=FORM)
+    assert not cut.decodes and cut.why_not_clean == ("block 6 is cut: ''",)
 
 
 @pytest.fixture(scope="module")
@@ -189,6 +203,22 @@ def test_places_come_of_a_decoder_that_an_entry_point_names(line_decoder: Path) 
     assert kept == text_of("a code is missing or damaged, block 2") + made
 
 
+def test_the_documents_decoder_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    section = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8").split("### Codes")[1]
+    points, module = re.search(r"```toml\n(.*?)```\n\n```python\n(.*?)```", section, re.DOTALL).groups()  # type: ignore[union-attr]
+    named = tomllib.loads(points)["project"]["entry-points"][codes.GROUP]
+    (name,) = named
+    (tmp_path / f"{named[name]}.py").write_text(module, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(codes, "modules_of", lambda group: named if group == codes.GROUP else {})
+    weights = tmp_path / "decoder.safetensors"
+    save_file({"places": np.arange(12, dtype=np.float32).reshape(4, 3)}, weights)
+    form = codes_from({"levels": [2, 2], "decoder": name, "weights": str(weights)})
+    assert as_decimals("[C]<3>=<0>[O]<2>", form) == "[C]<9.0000,10.0000,11.0000>=[O]<6.0000,7.0000,8.0000>"
+    with pytest.raises(ValueError, match="make 8 codes, and its decoder has 4"):
+        codes_from({"levels": [2, 2, 2], "decoder": name, "weights": str(weights)})
+
+
 def test_without_a_decoder_nothing_is_judged_and_the_verdict_says_why() -> None:
     assert as_decimals(text_of(GOOD), FORM, keep=True) == WITHOUT_DECODER
     with pytest.raises(EnrichedError, match=WITHOUT_DECODER):
@@ -215,9 +245,11 @@ def test_pickled_weights_are_refused_with_the_command_that_converts_them(line_de
     command = caught.value.fix.partition("trust it: ")[2]
     assert command.startswith("python -c ") and "model.safetensors" in command
     torch = pytest.importorskip("torch")
-    torch.save({"state_dict": {"w": torch.ones(2, 3)}}, folder / "model.ckpt")
+    tied = torch.ones(2, 3)
+    torch.save({"state_dict": {"w": tied, "head": tied, "step": 3}}, folder / "model.ckpt")
     exec(shlex.split(command)[2], {})
-    assert load_file(folder / "model.safetensors")["w"].shape == (2, 3)
+    made = load_file(folder / "model.safetensors")
+    assert {name: values.shape for name, values in made.items()} == {"w": (2, 3), "head": (2, 3)}
 
 
 @pytest.mark.parametrize(
@@ -229,6 +261,7 @@ def test_pickled_weights_are_refused_with_the_command_that_converts_them(line_de
         ({"levels": [2], "decoder": 3}, "no texts"),
         ({"levels": [2, 2], "decoder": "nobody's"}, "there is no decoder"),
         ({"levels": [2, 2], "decoder": "line"}, "no weights"),
+        ({"levels": [2, 2], "decoder": "demo-codes"}, "make 4 codes, and its decoder has 256"),
         ({"levels": [2, 2], "decoder": "line", "weights": "gone.safetensors"}, "not there"),
     ],
 )

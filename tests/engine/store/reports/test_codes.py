@@ -143,13 +143,30 @@ def test_texts_without_a_conformer_beside_them_are_read_by_the_decoder(tmp_path:
     assert all(row["geometry_right"] is not None for row in judge_run(store, entry.id).rows)
 
 
+def test_conformers_that_cannot_be_given_to_texts_are_refused(tmp_path: Path) -> None:
+    """Of none of its texts; or of texts with several conformers, of which nobody says which is whose."""
+    ethanol = Chem.Mol(reference_conformers(parse_smiles("CCO"), 1, seed=3))
+    path = tmp_path / "other.pickle"
+    path.write_bytes(pickle.dumps({"CCO": [ethanol, ethanol]}, protocol=4))
+    with pytest.raises(FileError, match="is of one of its texts, or none has coordinates"):
+        imported(tmp_path, of_bins({"CC=O": [GOOD]}), bins=FORM, conformers=path)
+    two = "[C]<1>[C]<22>[O]<3>[/CONFORMER][CONFORMER][C]<1>[C]<22>[O]<4>"
+    with pytest.raises(FileError, match="a text has several conformers") as caught:
+        imported(tmp_path, of_bins({"CCO": [two]}), bins=FORM, conformers=path)
+    assert "Leave --conformers out" in caught.value.fix
+    assert store_in(tmp_path).rows("SELECT * FROM samples") == []
+
+
 def test_a_conformer_of_another_molecule_is_not_usable(tmp_path: Path) -> None:
     ethanol = Chem.Mol(reference_conformers(parse_smiles("CCO"), 1, seed=3))
     path = tmp_path / "other.pickle"
     path.write_bytes(pickle.dumps({"CC=O": [ethanol]}, protocol=4))
     warnings = list[str]()
     entry = imported(tmp_path, REPORT, bins=FORM, conformers=path, warn=warnings.append)
-    assert warnings == ["'other.pickle': conformers of other molecules than asked: 1"]
+    assert warnings == [
+        "'other.pickle': conformers of other molecules than asked: 1",
+        "'other.pickle': of 2 of 2 SMILES not as many molecules as texts: 'CC=O' 1 molecule, 3 texts",
+    ]
     row = judge_run(store_in(tmp_path), entry.id).rows[0]
     assert (row["clean"], row["geometry_right"], row["usable"], row["usable_each"]) == (True, True, False, (False,))
     assert [failed["check"] for failed in row["failed"]] == ["graph"]
