@@ -49,7 +49,7 @@ COLUMNS = {
     **{f"forced_{name}": Column(f"forced, {name}", "%", "Of all tokens of an answer") for name in TOKENIZERS},
     "tokenizer": Column("tokenizer"),
     "tokens": Column("tokens per atom"),
-    "loses": Column("loses", help=f"More than {MOST_LOST:.0%} of the molecules"),
+    "loses": Column("loses", help=f"More than {percent(MOST_LOST)} of the molecules"),
     "token": Column("token"),
     "checks": Column("checks that fail"),
     "where": Column("lost by"),

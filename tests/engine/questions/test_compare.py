@@ -17,7 +17,7 @@ from engine.comparing.measures import BY_NAME, figure, rate, stated
 from engine.comparing.paired import Compared
 from engine.errors import DriftscopeError
 from engine.figures.statistics import Interval, wilson
-from engine.questions import KEYS, PAGES, QuestionError, ask, question_of
+from engine.questions import KEYS, PAGES, QuestionError, ask, compare_slowdown, question_of
 from engine.questions.compare_figures import cut_notes
 from engine.questions.compare_time import answer as answer_of_time
 from engine.questions.question import NeedsWork, answer_lines, rows_table
@@ -394,7 +394,6 @@ def test_the_reports_slowdown() -> None:
 
 @given(st.lists(st.tuples(*[st.integers(1, 10**6)] * 4), min_size=2, max_size=2), st.integers(0, 2))
 def test_factors_multiply_to_the_whole(sheets: list[tuple[int, ...]], way: int) -> None:
-    question: Any = question_of("compare_slowdown")
     names = ("wall_s", "samples", "tokens", "forward_passes")
     entries = [
         Entry(
@@ -408,8 +407,8 @@ def test_factors_multiply_to_the_whole(sheets: list[tuple[int, ...]], way: int) 
         )
         for n, sheet in enumerate(sheets)
     ]
-    made_of = list(question.WAYS)[way]
-    whole, *factors = question.tables(DEMO_STORE, entries, {"made_of": made_of})["main"].to_pylist()
+    made_of = list(compare_slowdown.WAYS)[way]
+    whole, *factors = compare_slowdown.tables(DEMO_STORE, entries, {"made_of": made_of})["main"].to_pylist()
     assert math.prod(row["ratio"] for row in factors) == pytest.approx(whole["ratio"], rel=1e-9)
     assert all(first["end"] == pytest.approx(second["start"]) for first, second in pairwise(factors))
 
