@@ -115,7 +115,7 @@ def test_weights_in_bfloat16_alone_have_no_cause() -> None:
 def test_twenty_healthy_pairs_have_no_cause(table: str) -> None:
     """Number formats alone: raw and processed streams in bfloat16, and stored runs of vLLM with their checkpoint."""
     is_tuned = table == "tuned"
-    names, temperatures = ((QWEN, LLAMA), (1, 1.2, 0.7)) if is_tuned else ((MIXED, BINS), (0.6, 1.1, 1.4))
+    names, temperatures = ((QWEN, LLAMA), (1.0, 1.2, 0.7)) if is_tuned else ((MIXED, BINS), (0.6, 1.1, 1.4))
     texts = shipped if is_tuned else others
     lps = (NONE, OLD, NEW if is_tuned else "exact")
     pairs = [healthy(texts(name, lp), temperature=t) for name, lp, t in product(names, lps, temperatures)]
