@@ -37,7 +37,9 @@ def inputs(wrong: DeltaGenerator) -> tuple[Molecule, ...]:
     """All inputs, folded to a line with the Generate button; the molecules that are typed in. ``wrong`` is where errors
     are, since a folded form would hide them."""
     with st.container(horizontal=True, key="live-line"):
-        folded = fold(folded_words(), INPUTS, is_unfolded(INPUTS, False), ":material/edit:")
+        folded = fold("Inputs", INPUTS, is_unfolded(INPUTS, False), ":material/edit:")
+        with st.container(key="live-words"):
+            st.markdown(folded_words())
         start = st.container(width="content")
     with folded:
         left, right = st.columns([3, 2], gap="large")

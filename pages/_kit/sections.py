@@ -24,11 +24,15 @@ def put_unfolded(key: str, is_open: bool) -> None:
 
 
 def fold(label: str, key: str, is_open: bool, icon: str) -> DeltaGenerator:
-    """An expander that stays as its reader left it. ``is_open``: of ``is_unfolded``.
+    """An expander that stays as its reader left it. ``is_open``: of ``is_unfolded``, ``label`` always the same.
 
-    To Streamlit an expander with another label is another one, so by itself it would close as its label changes.
+    Whether it is open is its state: to Streamlit an expander with another label or default is another one, and what is
+    typed into it meanwhile would be lost, and the keyboard's place with it.
     """
-    return st.expander(label, is_open, key=key, icon=icon, on_change=lambda: put_unfolded(key, st.session_state[key]))
+    drawn = f"drawn {key}"
+    if key not in st.session_state or st.session_state.get(drawn) != is_open:
+        st.session_state[key] = st.session_state[drawn] = is_open
+    return st.expander(label, key=key, icon=icon, on_change=lambda: put_unfolded(key, st.session_state[key]))
 
 
 def show_open(sections: Mapping[str, Callable[..., None]], *looked_at: Any) -> None:

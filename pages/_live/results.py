@@ -176,7 +176,7 @@ def _table(lanes: list[Running], entries: Mapping[str, Entry]) -> None:
     else:
         _figures([row for row in rows if len({row[title] for title in titles}) > 1], titles, "Figures of the lanes")
         is_open = is_unfolded(ALL_FIGURES, False)
-        with fold(f"All {len(rows)} figures", ALL_FIGURES, is_open, ":material/table_rows:"):
+        with fold("All figures", ALL_FIGURES, is_open, ":material/table_rows:"):
             if is_open:
                 _figures(rows, titles, "All figures")
     lane = next(lane for lane in lanes if lane.run_id)

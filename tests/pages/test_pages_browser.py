@@ -63,6 +63,9 @@ def test_addresses_name_what_pages_open_with_and_back_undoes_one_act_a_step(
         smiles.press("Tab")
         expect(seen.page).to_have_url(re.compile("/live[?]smiles=CCO$"))
         seen.settle()
+        # What is typed while the form unfolds is kept, and so is the keyboard's place in it.
+        expect(seen.page.locator(".st-key-live-words")).to_contain_text("CCO")
+        expect(seen.page.get_by_role("button", name="Help for Model")).to_be_focused()
         for title, address in steps.items():
             links = seen.page.get_by_test_id("stSidebarNavLink").filter(has_text=title)
             links.or_(seen.page.get_by_role("tab", name=title)).click()
