@@ -37,9 +37,14 @@ MOST_MEMORY = 0.5
 """Of what is free: packing takes a copy."""
 LEAST_PACKED = 3 * 2**17
 """Weights from which on a matrix is packed: one of 1,024 x 256 gains nothing for a single row yet."""
-MEANT_ROWS = 8
-"""The number of rows that the order is chosen for; it hardly matters which."""
+MEANT_ROWS = 4
+"""The number of rows that the order is chosen for; an order for one row is slower with several."""
+FEW_ROWS, STREAMED = 4, 2**27
+"""A packed product of one or two rows reads a weight more slowly than one of so many, where a pass reads so many bytes
+of weights that they come from memory."""
 
+ALIGNED_BYTES = 64
+"""As torch's own memory is."""
 ALIGNED_COLUMNS = 16
 """Of the head, of which a GPU takes a multiple at a time."""
 MOST_SHARE = 0.5
@@ -75,6 +80,11 @@ class Product:
         return hidden + functional.linear(state, self.weight, self.bias)
 
 
+def with_spare_rows(state: Tensor, rows: int) -> Tensor:
+    """[N, W] and rows of zeros behind them, up to so many."""
+    return functional.pad(state, (0, 0, 0, rows - len(state))) if len(state) < rows else state
+
+
 def has_room(weights: Sequence[Tensor], taken: int = 0) -> bool:
     """Whether a CPU computes packed ones of this type, and has room for copies besides ``taken`` bytes of them.
 
@@ -107,9 +117,8 @@ class KvCache:
 
     def __init__(self, body: Body, rows: int, length: int) -> None:
         shape = (rows, length, body.kv_heads, body.head_width)
-        like = {"dtype": body.dtype, "device": body.device}
-        self.keys = [torch.zeros(shape, **like) for _ in body.layers]
-        self.values = [torch.zeros(shape, **like) for _ in body.layers]
+        self.keys = [_zeros(shape, body) for _ in body.layers]
+        self.values = [_zeros(shape, body) for _ in body.layers]
 
     @property
     def length(self) -> int:
@@ -129,6 +138,16 @@ class KvCache:
         for kept in (self.keys, self.values):
             for number, part in enumerate(kept):
                 kept[number] = functional.pad(part, (0, 0, 0, 0, 0, max(0, length - part.shape[1])))
+
+
+def _zeros(shape: tuple[int, ...], body: Body) -> Tensor:
+    """On a host by numpy, whose zeros take time and memory where they are written alone."""
+    if body.device.type != "cpu":
+        return torch.zeros(shape, dtype=body.dtype, device=body.device)
+    size = math.prod(shape) * body.dtype.itemsize
+    numbers = np.zeros(size + ALIGNED_BYTES, dtype=np.uint8)
+    start = -numbers.ctypes.data % ALIGNED_BYTES
+    return torch.from_numpy(numbers[start : start + size]).view(body.dtype).view(shape)
 
 
 @dataclass(slots=True, eq=False)
@@ -211,6 +230,8 @@ class Body:
                 least = math.inf
             made.layers[is_packed] = [self._layer(layer, least) for layer in core.layers]
         self.layers = made.layers[is_packed]
+        read = sum(weight.nbytes for weight in core.layers.parameters())
+        self.spared = FEW_ROWS if self.layers[0].gate_up.is_packed and read >= STREAMED else 0
         self.dtype, self.device = self.embedding.dtype, self.embedding.device
         self.cos, self.sin = self._rotations(core, positions)
         self._run: Callable[[Tensor, TokenLayout, KvCache], Tensor] = self.layers_of
@@ -242,7 +263,7 @@ class Body:
 
     def layers_of(self, ids: Tensor, layout: TokenLayout, cache: KvCache) -> Tensor:
         """Hidden states [N, W] by torch's own operations."""
-        hidden = functional.embedding(ids, self.embedding)
+        hidden = with_spare_rows(functional.embedding(ids, self.embedding), self.spared)
         turned = layout.positions.clamp(max=len(self.cos) - 1)  # columns behind a row's end are read as its last
         cos, sin = self.cos[turned], self.sin[turned]  # [N, 1, D]
         groups = self.heads // self.kv_heads
@@ -251,13 +272,13 @@ class Body:
             mask = torch.zeros_like(mask, dtype=hidden.dtype).masked_fill_(~mask, -torch.inf)
         for number, layer in enumerate(self.layers):
             state = functional.rms_norm(hidden, hidden.shape[-1:], layer.norm, self.eps)
-            mixed = layer.qkv(state).view(len(ids), -1, self.head_width)
+            mixed = layer.qkv(state)[: len(ids)].view(len(ids), -1, self.head_width)
             attended = self._attention(layer, mixed, cos, sin, layout, mask, cache.keys[number], cache.values[number])
-            hidden = layer.out.added(hidden, attended)
+            hidden = layer.out.added(hidden, with_spare_rows(attended, self.spared))
             state = functional.rms_norm(hidden, hidden.shape[-1:], layer.mlp_norm, self.eps)
             gate, up = layer.gate_up(state).chunk(2, dim=-1)
             hidden = layer.down.added(hidden, functional.silu(gate) * up)
-        return functional.rms_norm(hidden, hidden.shape[-1:], self.norm, self.eps)
+        return functional.rms_norm(hidden[: len(ids)], hidden.shape[-1:], self.norm, self.eps)
 
     def _attention(
         self,
@@ -280,7 +301,8 @@ class Body:
         values.index_put_((layout.rows, places), value)
         (rows, width), slots = layout.grid, layout.slots
         if slots is not None:
-            query = query.new_zeros((rows * width, self.heads, self.head_width)).index_copy_(0, slots, query)
+            grid = query.new_empty((rows * width, self.heads, self.head_width))  # what is left is read by nobody
+            query = grid.index_copy_(0, slots, query)
         groups = self.heads // self.kv_heads
         query = query.view(rows, width, self.kv_heads, groups, -1).permute(0, 2, 3, 1, 4)  # [b, Hk, G, w, D]
         query = query.reshape(rows, self.kv_heads, groups * width, self.head_width)
@@ -331,8 +353,9 @@ class Body:
 
 def _seen(cached: Tensor, layout: TokenLayout) -> Tensor:
     """[b, Hk, S, D] of a cache [B, L, Hk, D]."""
-    rows = cached[: layout.grid[0]] if layout.cache_rows is None else cached[layout.cache_rows]
-    return rows[:, : layout.seen].transpose(1, 2)
+    seen = cached[:, : layout.seen]
+    rows = seen[: layout.grid[0]] if layout.cache_rows is None else seen[layout.cache_rows]
+    return rows.transpose(1, 2)
 
 
 class LiveHead:
@@ -404,7 +427,8 @@ class LiveHead:
 
     def _logits(self, hidden: Tensor) -> Tensor:
         if self.whole is not None:
-            return self.whole(hidden)[:, : len(self.ids)].float()
+            rows = FEW_ROWS if self.weight.nbytes >= STREAMED else 0
+            return self.whole(with_spare_rows(hidden, rows))[: len(hidden), : len(self.ids)].float()
         return functional.linear(hidden, self.weight)[:, : len(self.ids)].float()
 
 

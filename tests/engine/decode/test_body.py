@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from engine.decode import body as body_module
 from engine.decode.body import Body, KvCache, Product, _rows_of, grid_layout, packed_layout
 from tests.support import of_soak, sized
 from tools.training.shapes import ModelShape
@@ -110,6 +111,40 @@ def test_packed_products_are_the_plain_ones(bias: bool, dtype: torch.dtype) -> N
     plain, packed = (whole_pass(body, rows, KvCache(body, 4, 64), 3) for body in bodies)
     exact = dtype == torch.float32
     torch.testing.assert_close(packed, plain, atol=2e-5 if exact else 0.1, rtol=1e-4 if exact else 0.05)
+
+
+@pytest.mark.parametrize("count", [1, 3, 5])
+def test_spare_rows_of_large_products_change_nothing(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One row of a weight that comes from memory is multiplied as four, which is faster."""
+    made = model("qwen3")
+    rows = torch.randint(1, VOCAB, (count, 2), generator=torch.Generator().manual_seed(2))
+    plain = Body(made, 64, is_packed=True)
+    monkeypatch.setattr(body_module, "STREAMED", 0)
+    spared = Body(made, 64, is_packed=True)
+    assert (plain.spared, spared.spared, Body(made, 64, is_packed=False).spared) == (0, body_module.FEW_ROWS, 0)
+    asked: list[int] = []
+    multiply = Product.__call__
+
+    def noted(product: Product, state: torch.Tensor) -> torch.Tensor:
+        asked.append(len(state))
+        return multiply(product, state)
+
+    monkeypatch.setattr(Product, "__call__", noted)
+    for body in (plain, spared):
+        cache = KvCache(body, count, 64)
+        for column in range(2):
+            first = torch.full((count,), column)
+            layout = grid_layout(first, 1, column + 1, sees_all=True)
+            hidden = body(rows[:, column], layout, cache)
+        for row, state in zip(rows, hidden, strict=True):
+            torch.testing.assert_close(state, expected(made, [row])[0][-1], atol=2e-5, rtol=1e-4)
+    assert sorted(set(asked)) == sorted({count, max(count, body_module.FEW_ROWS)})
+
+
+def test_a_cache_begins_with_zeros_where_torchs_own_memory_would() -> None:
+    cache = KvCache(Body(model("qwen3"), 64), 3, 50)
+    for part in (*cache.keys, *cache.values):
+        assert not part.any() and part.is_contiguous() and part.data_ptr() % 64 == 0
 
 
 @pytest.mark.parametrize("is_packed", [None, False, True])
