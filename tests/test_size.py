@@ -34,7 +34,7 @@ ROOMS: dict[str, tuple[int, tuple[str, ...]]] = {
     "engine/inspection/": (5_180, ("engine/inspection/*",)),
     "engine/profile/, engine/logits/": (3_630, ("engine/profile/*", "engine/logits/*")),
     "engine/store/": (4_630, ("engine/store/*", "engine/user_files.py", "engine/file_forms.py")),
-    "engine/decode/": (5_380, ("engine/decode/*",)),
+    "engine/decode/": (5_390, ("engine/decode/*",)),
     "engine/lp/, engine/models/": (5_880, ("engine/lp/*", "engine/lp_records.py", "engine/models/*")),
     "engine/text/": (2_870, ("engine/text/*",)),
     "engine/chem/": (4_220, ("engine/chem/*",)),

@@ -39,9 +39,10 @@ LEAST_PACKED = 3 * 2**17
 """Weights from which on a matrix is packed: one of 1,024 x 256 gains nothing for a single row yet."""
 MEANT_ROWS = 4
 """The number of rows that the order is chosen for; an order for one row is slower with several."""
-FEW_ROWS, STREAMED = 4, 2**27
-"""A packed product of one or two rows reads a weight more slowly than one of so many, where a pass reads so many bytes
-of weights that they come from memory."""
+FEW_ROWS = 4
+"""Fewer get rows of zeros behind them: a packed product of one or two reads its weights more slowly."""
+STREAMED_BYTES = 2**27
+"""Of weights in a pass, or in the head, from which on they come from memory and not from a processor's cache."""
 
 ALIGNED_BYTES = 64
 """As torch's own memory is."""
@@ -141,11 +142,14 @@ class KvCache:
 
 
 def _zeros(shape: tuple[int, ...], body: Body) -> Tensor:
-    """On a host by numpy, whose zeros take time and memory where they are written alone."""
+    """On a host by numpy, whose zeros take time and memory only as they are written."""
     if body.device.type != "cpu":
         return torch.zeros(shape, dtype=body.dtype, device=body.device)
     size = math.prod(shape) * body.dtype.itemsize
-    numbers = np.zeros(size + ALIGNED_BYTES, dtype=np.uint8)
+    try:
+        numbers = np.zeros(size + ALIGNED_BYTES, dtype=np.uint8)
+    except MemoryError as error:
+        raise torch.OutOfMemoryError(str(error)) from error  # as torch says it: a loop goes on with fewer rows
     start = -numbers.ctypes.data % ALIGNED_BYTES
     return torch.from_numpy(numbers[start : start + size]).view(body.dtype).view(shape)
 
@@ -231,7 +235,7 @@ class Body:
             made.layers[is_packed] = [self._layer(layer, least) for layer in core.layers]
         self.layers = made.layers[is_packed]
         read = sum(weight.nbytes for weight in core.layers.parameters())
-        self.spared = FEW_ROWS if self.layers[0].gate_up.is_packed and read >= STREAMED else 0
+        self.spared = FEW_ROWS if self.layers[0].gate_up.is_packed and read >= STREAMED_BYTES else 0
         self.dtype, self.device = self.embedding.dtype, self.embedding.device
         self.cos, self.sin = self._rotations(core, positions)
         self._run: Callable[[Tensor, TokenLayout, KvCache], Tensor] = self.layers_of
@@ -427,7 +431,7 @@ class LiveHead:
 
     def _logits(self, hidden: Tensor) -> Tensor:
         if self.whole is not None:
-            rows = FEW_ROWS if self.weight.nbytes >= STREAMED else 0
+            rows = FEW_ROWS if self.weight.nbytes >= STREAMED_BYTES else 0
             return self.whole(with_spare_rows(hidden, rows))[: len(hidden), : len(self.ids)].float()
         return functional.linear(hidden, self.weight)[:, : len(self.ids)].float()
 

@@ -371,7 +371,7 @@ def shortfalls(checks: AtomChecks, placed: Array, boxes: Boxes, count: int) -> A
 def _room(atoms: Atoms, points: Array, atom: Indices) -> Array:
     """By how much each point may be moved and keep its distances, in angstrom; negative where one is wrong.
 
-    To one atom before theirs after the other: numbers of one kind next to each other take half the time.
+    One earlier atom at a time and an array an axis: numbers that lie next to each other take half the time.
     """
     room = np.full(len(points), np.inf)
     axes, others = np.ascontiguousarray(points.T), np.ascontiguousarray(atoms.others.T)  # [3, P], [3, n, atoms]

@@ -20,19 +20,25 @@ def is_unfolded(key: str, at_first: bool) -> bool:
 
 
 def put_unfolded(key: str, is_open: bool) -> None:
+    """Open or close it in the next run, whatever its reader did."""
     st.session_state[f"kept {key}"] = is_open
+    st.session_state.pop(f"drawn {key}", None)
 
 
 def fold(label: str, key: str, is_open: bool, icon: str) -> DeltaGenerator:
     """An expander that stays as its reader left it. ``is_open``: of ``is_unfolded``, ``label`` always the same.
 
-    Whether it is open is its state: to Streamlit an expander with another label or default is another one, and what is
-    typed into it meanwhile would be lost, and the keyboard's place with it.
+    Whether it is open is its state, which is set where ``is_open`` is another one than was drawn last. To Streamlit an
+    expander with another label or default is another one: what is typed while it unfolds would be lost, and the
+    keyboard's place with it.
     """
-    drawn = f"drawn {key}"
-    if key not in st.session_state or st.session_state.get(drawn) != is_open:
-        st.session_state[key] = st.session_state[drawn] = is_open
-    return st.expander(label, key=key, icon=icon, on_change=lambda: put_unfolded(key, st.session_state[key]))
+
+    def keep() -> None:
+        st.session_state[f"kept {key}"] = st.session_state[key]
+
+    if key not in st.session_state or st.session_state.get(f"drawn {key}") != is_open:
+        st.session_state[key] = st.session_state[f"drawn {key}"] = is_open
+    return st.expander(label, key=key, icon=icon, on_change=keep)
 
 
 def show_open(sections: Mapping[str, Callable[..., None]], *looked_at: Any) -> None:

@@ -48,6 +48,25 @@ def test_a_page_runs_alone_and_an_engine_error_is_one_message_and_its_end() -> N
     assert re.findall(r"(?<!\\)`.*?`", error.value) == ["`1`"], "of our advice alone"
 
 
+def folded_page() -> None:
+    import streamlit as st
+
+    from pages._kit.sections import fold, put_unfolded
+
+    st.button("Ask for it", on_click=lambda: put_unfolded("rest", is_open=True))
+    fold("The rest", "rest", is_open=True, icon=":material/edit:")  # as a link asks
+
+
+def test_a_fold_stays_as_its_reader_left_it_until_it_is_asked_for() -> None:
+    page = AppTest.from_function(folded_page).run()
+    assert page.expander[0].proto.expanded
+    page.session_state["rest"] = page.session_state["kept rest"] = False  # as a click closes it
+    for _ in range(2):
+        assert not page.run().expander[0].proto.expanded
+    page.button[0].click().run()
+    assert not page.exception and page.expander[0].proto.expanded
+
+
 def test_what_another_page_had_under_the_same_key_is_left_on_arrival_alone() -> None:
     """The bug: words that filter Compare's runs filtered Drift's molecules too."""
     imports = "import streamlit as st\nfrom pages._kit.frame import page\n"

@@ -119,7 +119,7 @@ def test_spare_rows_of_large_products_change_nothing(count: int, monkeypatch: py
     made = model("qwen3")
     rows = torch.randint(1, VOCAB, (count, 2), generator=torch.Generator().manual_seed(2))
     plain = Body(made, 64, is_packed=True)
-    monkeypatch.setattr(body_module, "STREAMED", 0)
+    monkeypatch.setattr(body_module, "STREAMED_BYTES", 0)
     spared = Body(made, 64, is_packed=True)
     assert (plain.spared, spared.spared, Body(made, 64, is_packed=False).spared) == (0, body_module.FEW_ROWS, 0)
     asked: list[int] = []
@@ -145,6 +145,12 @@ def test_a_cache_begins_with_zeros_where_torchs_own_memory_would() -> None:
     cache = KvCache(Body(model("qwen3"), 64), 3, 50)
     for part in (*cache.keys, *cache.values):
         assert not part.any() and part.is_contiguous() and part.data_ptr() % 64 == 0
+
+
+def test_a_cache_that_finds_no_room_says_so_as_torch_does() -> None:
+    body = Body(model("qwen3", 1), 64)
+    with pytest.raises(torch.OutOfMemoryError, match="Unable to allocate"):
+        KvCache(body, 2**20, 2**32)
 
 
 @pytest.mark.parametrize("is_packed", [None, False, True])
