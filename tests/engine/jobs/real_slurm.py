@@ -23,6 +23,7 @@ from tests.support import ROOT
 PROGRAMS = "munged slurmctld slurmd sbatch srun scontrol squeue scancel".split()
 PATIENCE_S = 230.0
 QUIET = subprocess.DEVNULL
+LISTED = "%i %T %r, starts %S, took %M of %l"
 CONFIG = """
 ClusterName=driftscope
 SlurmctldHost={host}(127.0.0.1)
@@ -57,7 +58,7 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 def until(holds: Callable[[], object], what: str) -> None:
     end = time.monotonic() + PATIENCE_S
     while not holds():
-        assert time.monotonic() < end, what
+        assert time.monotonic() < end, f"{what}:\n{_quietly('squeue', '--array', '--states=all', f'--format={LISTED}')}"
         time.sleep(0.05)
 
 
@@ -76,9 +77,16 @@ def bring_limit_near(job: str) -> None:
 
 
 def start_now(job: str) -> None:
-    """With its first limit again. Slurm itself lets a job that is queued again wait for two minutes."""
+    """With its first limit again. Slurm itself lets a job that is queued again wait for two minutes, and may begin to
+    only behind the first time that it is told not to."""
     until(lambda: state_of(job) == "PENDING", f"{job} is not queued again")
-    asked("scontrol", "update", f"JobId={job}", "StartTime=now", "TimeLimit=240")
+
+    def is_off() -> bool:
+        _quietly("scontrol", "update", f"JobId={job}", "StartTime=now", "TimeLimit=240")
+        time.sleep(1)
+        return state_of(job) != "PENDING"
+
+    until(is_off, f"{job} does not start")
 
 
 def process_of(job: str) -> int:
